@@ -1,0 +1,61 @@
+//! Subcommands, one file each, and what they share.
+
+mod diagnose;
+mod formats;
+mod ingest;
+mod input;
+mod output;
+mod plan;
+mod rules;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Explains loss spikes in large-model training from the logs that the run already wrote.
+#[derive(Debug, Parser)]
+#[command(name = "whyspike", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = "Exit status: 0 it ran; 1 `check` found what it fails on; 2 it could not run.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Find incidents, weigh their causes, and say what to do
+    Diagnose(diagnose::Args),
+    /// The plan for an incident alone, and its skip list as a file
+    Plan(plan::Args),
+    /// Read logs into a run store (Parquet)
+    Ingest(ingest::Args),
+    /// Show and check the rules that verdicts rest on
+    Rules(rules::Args),
+    /// The log formats that can be read
+    Formats,
+}
+
+/// Runs the command line; errors go to standard error and make exit status 2.
+pub(crate) fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let outcome = match cli.command {
+        Command::Diagnose(args) => diagnose::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Ingest(args) => ingest::run(&args),
+        Command::Rules(args) => rules::run(&args),
+        Command::Formats => formats::run(),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(e) => {
+            output::error(&e);
+            ExitCode::from(2)
+        }
+    }
+}

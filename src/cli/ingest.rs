@@ -1,0 +1,48 @@
+//! `whyspike ingest`: logs into a run store.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args as ClapArgs;
+
+use crate::cli::output::{self, Progress};
+use whyspike::ingest::{self, Options};
+use whyspike::signal::Aliases;
+use whyspike::store;
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Args {
+    /// Logs: the pieces of one run, a folder, or - for standard input
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    /// The run store to write
+    #[arg(short, long, value_name = "RUN.parquet")]
+    output: PathBuf,
+    /// Read as this format instead of recognising it (see `whyspike formats`)
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+    /// Whether the log counts its first update 0 or 1
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
+    step_base: Option<u64>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let options = Options { format: args.format.clone(), step_base: args.step_base };
+    let mut progress = Progress::new();
+    let aliases = Aliases::built_in();
+    let run = ingest::read(&args.logs, &aliases, &options, &mut |at, size| progress.at(at, size));
+    progress.done();
+    let run = run?;
+    store::write(&run, &args.output)?;
+    let attempts = run.attempts.len();
+    output::result(&format!(
+        "{}: {} rows, {} columns, {attempts} attempt{}, {} events, {} losses of data\n",
+        args.output.display(),
+        run.len(),
+        run.columns().count() + 3,
+        if attempts == 1 { "" } else { "s" },
+        run.events.len(),
+        run.losses.len()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,59 @@
+//! Prints: results to standard output, errors and progress to standard error.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Prints a result. A reader that closed the pipe early is no error.
+pub(super) fn result(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Prints an error and what caused it, in one line.
+pub(super) fn error(e: &anyhow::Error) {
+    let mut err = anstream::stderr().lock();
+    let _ = writeln!(err, "\x1b[31m\x1b[1merror:\x1b[0m {e:#}");
+}
+
+/// A bar on standard error, only if that is a terminal; it appears after the first chunk of a long input.
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    shown: bool,
+}
+
+/// Shorter inputs are read before a bar could be seen.
+const LONG: u64 = 64 * 1024 * 1024;
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(ProgressBar::hidden);
+        Self { bar, shown: false }
+    }
+
+    /// Bytes read so far, and in all if known.
+    pub(super) fn at(&mut self, bytes: u64, size: Option<u64>) {
+        let Some(bar) = &self.bar else { return };
+        if !self.shown && size.unwrap_or(bytes) >= LONG {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+            let form = if size.is_some() {
+                "reading {wide_bar} {bytes}/{total_bytes} {eta}"
+            } else {
+                "reading {spinner} {bytes}"
+            };
+            bar.set_style(ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            self.shown = true;
+        }
+        bar.set_length(size.unwrap_or(bytes));
+        bar.set_position(bytes);
+    }
+
+    pub(super) fn done(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

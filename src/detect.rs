@@ -1,0 +1,151 @@
+//! Finds incidents: stretches where loss or gradient norm left its own recent level, with onset, peak, return, shape.
+//!
+//! Two detectors, since each is blind where the other sees (detection.md §5): a pointwise robust z for acute events,
+//! and for chronic ones a CUSUM against a frozen level together with a test against the best level reached earlier.
+//! Everything is measured in steps; a log that prints every k-th step has fewer rows, not other windows.
+
+mod episode;
+mod level;
+mod scan;
+mod series;
+mod shape;
+
+use crate::run::{Attempt, Run};
+
+pub use level::Level;
+pub(crate) use series::lineage;
+pub use series::{Series, along};
+
+/// A stretch where a signal left its level. Steps are the source's own numbers.
+#[derive(Debug, Clone)]
+pub struct Incident {
+    /// Attempt in whose rows it begins.
+    pub attempt: u32,
+    /// `loss` or `grad_norm`.
+    pub signal: &'static str,
+    /// Which detector saw it.
+    pub kind: Kind,
+    /// Row of the first departure.
+    pub onset_row: usize,
+    /// Row at which the signal was highest; `None` if it never was finite.
+    pub peak_row: Option<usize>,
+    /// First row at which the signal was back. After a hole in the log this is the latest bound.
+    pub return_row: Option<usize>,
+    /// First row at which the gradient norm was back.
+    pub grad_return_row: Option<usize>,
+    /// Whether the log has a hole between the last row away from the level and the return.
+    pub return_is_bound: bool,
+    /// Rows of separate peaks, the highest included.
+    pub peaks: Vec<usize>,
+    /// Row after the last one of the episode.
+    pub end_row: usize,
+    /// Level before the onset.
+    pub level: Level,
+    /// Highest value.
+    pub peak: Option<f64>,
+    /// Highest value above the level.
+    pub excess: Option<f64>,
+    /// Highest excess in robust standard deviations.
+    pub score: Option<f64>,
+    /// Shape, as far as the log tells.
+    pub shape: Shape,
+    /// Whether the log ends before the shape can be told.
+    pub open: bool,
+    /// Whether the loss stands where only an untrained model would.
+    pub lost: bool,
+    /// Median excess after the return, or over the last rows where there is none.
+    pub residual: Option<f64>,
+    /// Steps waited since the onset at the end of the log or at the next attempt.
+    pub waited: u64,
+}
+
+/// Which detector saw an incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A row far from the level.
+    Acute,
+    /// Many rows a little above the level.
+    Chronic,
+    /// NaN, infinity, or a loss that collapsed to exactly zero.
+    NonFinite,
+}
+
+impl Kind {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Acute => "acute",
+            Self::Chronic => "chronic",
+            Self::NonFinite => "non-finite",
+        }
+    }
+}
+
+/// What became of an incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shape {
+    /// Came back by itself within [`TRANSIENT_STEPS`].
+    Transient,
+    /// Came back, slowly.
+    Recoverable,
+    /// Does not come back.
+    Divergent,
+    /// Settled at another level.
+    LevelShift,
+}
+
+impl Shape {
+    /// All shapes.
+    pub const ALL: [Self; 4] = [Self::Transient, Self::Recoverable, Self::Divergent, Self::LevelShift];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Recoverable => "recoverable",
+            Self::Divergent => "divergent",
+            Self::LevelShift => "level-shift",
+        }
+    }
+}
+
+/// Steps within which a transient incident is back: `max(50, 3/(1−β₂))` of detection.md §4 at β₂ = 0.95, what nearly
+/// all large runs use. A run's own β₂ does not widen it: with 0.999 nothing but transients would be left.
+pub const TRANSIENT_STEPS: u64 = 60;
+/// Steps after which an incident that has not come back is given up (detection.md §4: recoverable within 2000).
+pub const HORIZON_STEPS: u64 = 2000;
+
+/// The level of a series of log₁₀ values, for a signal whose healthy spread is that of a gradient norm.
+pub(crate) fn level_before(series: &Series) -> Option<Level> {
+    Level::fit(&series.x, &series.y, scan::GRAD.prior, scan::memory(series))
+}
+
+/// Finds the incidents of a run, in order of attempt and onset.
+pub fn detect(run: &Run) -> Vec<Incident> {
+    let mut out: Vec<Incident> = run.attempts.iter().flat_map(|a| detect_attempt(run, a)).collect();
+    out.sort_by_key(|i| (i.attempt, i.onset_row));
+    out
+}
+
+fn detect_attempt(run: &Run, attempt: &Attempt) -> Vec<Incident> {
+    let loss = series::loss(run, attempt);
+    let grad = series::grad(run, attempt);
+    let (mut found, norms) = std::thread::scope(|scope| {
+        let norms = scope.spawn(|| scan::scan(&grad, &scan::GRAD));
+        let found = scan::scan(&loss, &scan::LOSS);
+        (found, norms.join().unwrap_or_else(|e| std::panic::resume_unwind(e)))
+    });
+    episode::add_non_finite(&mut found, run, attempt, &loss);
+    let mut out: Vec<Incident> = found
+        .into_iter()
+        .filter(|e| attempt.rows.contains(&e.alarm_row))
+        .map(|e| e.within(attempt, &loss))
+        .map(|e| shape::incident(run, attempt, e, &loss, &grad))
+        .collect();
+    for norm in norms {
+        if shape::isolated_norm(run, attempt, &norm, &grad, &out) {
+            out.push(shape::norm_incident(run, attempt, norm, &grad));
+        }
+    }
+    out
+}

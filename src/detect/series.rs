@@ -1,0 +1,116 @@
+//! The history that an attempt builds on: its own rows after those of earlier attempts that it kept.
+
+use crate::run::{Attempt, Run};
+
+/// Rows of earlier attempts that the baseline of a resumed one may use.
+const HISTORY: usize = 1024;
+
+/// One signal along the history of an attempt, finite values only.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    /// Steps.
+    pub x: Vec<f64>,
+    /// Values.
+    pub y: Vec<f64>,
+    /// Row of the run of each value.
+    pub rows: Vec<usize>,
+    /// Position of the first value of the attempt itself.
+    pub own: usize,
+    /// Usual distance in steps between values.
+    pub spacing: f64,
+}
+
+impl Series {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.y.len()
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.y.is_empty()
+    }
+
+    /// Position of the first value at or after a row of the run, among the attempt's own.
+    pub fn position(&self, row: usize) -> usize {
+        self.own + self.rows[self.own..].partition_point(|r| *r < row)
+    }
+}
+
+/// The rows that stand behind an attempt: what earlier attempts did before its first step, then its own.
+pub(crate) fn lineage(run: &Run, attempt: &Attempt) -> (Vec<usize>, usize) {
+    let mut before: Vec<usize> = Vec::new();
+    let mut first = run.steps[attempt.rows.start];
+    for earlier in run.attempts.iter().take(attempt.index as usize).rev() {
+        let start = run.steps[earlier.rows.start];
+        if start >= first {
+            continue;
+        }
+        let end = earlier.rows.start + run.steps[earlier.rows.clone()].partition_point(|s| *s < first);
+        let room = HISTORY.saturating_sub(before.len());
+        let from = end.saturating_sub(room).max(earlier.rows.start);
+        before.splice(0..0, from..end);
+        first = start;
+        if before.len() >= HISTORY {
+            break;
+        }
+    }
+    let own = before.len();
+    before.extend(attempt.rows.clone());
+    (before, own)
+}
+
+/// Loss along an attempt.
+pub(super) fn loss(run: &Run, attempt: &Attempt) -> Series {
+    along(run, attempt, "loss", &|v| Some(v))
+}
+
+/// log₁₀ of the gradient norm along an attempt. A norm of zero says nothing.
+pub(super) fn grad(run: &Run, attempt: &Attempt) -> Series {
+    along(run, attempt, "grad_norm", &|v| (v > 0.0).then(|| v.log10()))
+}
+
+/// A signal along an attempt, transformed; values that are not finite are left out.
+pub fn along(run: &Run, attempt: &Attempt, signal: &str, value: &dyn Fn(f64) -> Option<f64>) -> Series {
+    let mut series = Series { spacing: run.spacing() as f64, ..Series::default() };
+    let Some(column) = run.column(signal) else { return series };
+    let (rows, own) = lineage(run, attempt);
+    for (i, row) in rows.into_iter().enumerate() {
+        if i == own {
+            series.own = series.len();
+        }
+        if let Some(y) = column.finite(row).and_then(value) {
+            series.x.push(run.steps[row] as f64);
+            series.y.push(y);
+            series.rows.push(row);
+        }
+    }
+    if own == 0 {
+        series.own = 0;
+    }
+    series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{BuildOptions, Rows, RunBuilder};
+    use crate::signal::Aliases;
+
+    #[test]
+    fn a_resumed_attempt_stands_on_what_was_kept() {
+        let mut rows = Rows::default();
+        let slot = rows.slot("loss");
+        for s in [1, 2, 3, 4, 5, 3, 4, 5, 6, 4, 5] {
+            rows.begin(s);
+            rows.set(slot, s as f64);
+        }
+        let aliases = Aliases::built_in();
+        let mut b = RunBuilder::new(&aliases, BuildOptions::default());
+        b.add("x", rows);
+        let run = b.finish().unwrap();
+        let series = loss(&run, &run.attempts[2]);
+        assert_eq!(series.rows, vec![0, 1, 5, 9, 10]);
+        assert_eq!(series.own, 3);
+    }
+}

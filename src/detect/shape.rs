@@ -1,0 +1,239 @@
+//! The shape of an episode: what became of it, and whether the log is long enough to tell.
+
+use crate::baseline::{half_median_slope, median_of};
+use crate::detect::episode::Episode;
+use crate::detect::level::Level;
+use crate::detect::scan::{hole, window_rows};
+use crate::detect::series::Series;
+use crate::detect::{HORIZON_STEPS, Incident, Kind, Shape, TRANSIENT_STEPS};
+use crate::run::{Attempt, Run};
+
+/// Steps of a flat stretch after which a level is a new level (causes.md F07 looks at 200 steps).
+const SETTLED_STEPS: f64 = 200.0;
+/// A shift smaller than this many nats is none (detection.md §4).
+const SHIFT_NATS: f64 = 0.005;
+/// A departure that keeps more than this share of its peak excess has not come back.
+const STAYS: f64 = 0.5;
+/// Within so many nats of the loss of an untrained model it has lost what it learned (detection.md §4).
+const NEAR_UNTRAINED: f64 = 0.5;
+/// log of the largest vocabulary in use (about 260 000), where the log does not show an untrained model.
+const LARGEST_LN_V: f64 = 12.5;
+/// An isolated gradient-norm event needs this ratio to its level to be shown.
+const NORM_RATIO: f64 = 10.0;
+
+/// The incident of an episode of the loss.
+pub(super) fn incident(run: &Run, attempt: &Attempt, e: Episode, loss: &Series, grad: &Series) -> Incident {
+    let judged = judge(&e, loss);
+    let end_row = end_row(&e, loss, attempt);
+    let level = e.level.unwrap_or_else(|| level_of_nothing(loss, e.onset));
+    let row = |i: usize| loss.rows[i];
+    let excess = e.peak.map(|p| loss.y[p] - level.at(loss.x[p]));
+    let last = run.steps[attempt.rows.end - 1];
+    Incident {
+        attempt: attempt.index,
+        signal: "loss",
+        kind: e.kind,
+        onset_row: e.onset_row,
+        peak_row: e.peak.map(row),
+        return_row: e.back.map(row),
+        grad_return_row: grad_return(grad, e.onset_row, e.peak.map(row)),
+        return_is_bound: e.back.is_some_and(|b| hole(loss, b)),
+        peaks: e.peaks.iter().map(|p| row(*p)).collect(),
+        end_row,
+        level,
+        peak: e.peak.map(|p| loss.y[p]),
+        excess,
+        score: excess.map(|x| x / level.scale),
+        shape: judged.shape,
+        open: judged.open,
+        lost: judged.lost,
+        residual: judged.residual,
+        waited: last.saturating_sub(run.steps[e.onset_row]),
+    }
+}
+
+struct Judged {
+    shape: Shape,
+    open: bool,
+    lost: bool,
+    residual: Option<f64>,
+}
+
+fn judge(e: &Episode, series: &Series) -> Judged {
+    let Some(level) = e.level else {
+        let shape = if e.back.is_some() { Shape::Transient } else { Shape::Divergent };
+        return Judged { shape, open: e.back.is_none() && e.non_finite == 0, lost: false, residual: None };
+    };
+    let Some(back) = e.back else { return not_back(e, series, level) };
+    let residual = residual_after(series, back, level);
+    let took = series.x[back] - series.x[e.onset];
+    let shape = if took <= TRANSIENT_STEPS as f64 { Shape::Transient } else { Shape::Recoverable };
+    Judged { shape, open: false, lost: false, residual }
+}
+
+/// Median excess over 200 steps from a position.
+fn residual_after(series: &Series, from: usize, level: Level) -> Option<f64> {
+    let until = series.x[from] + SETTLED_STEPS;
+    let rest: Vec<f64> = (from..series.len())
+        .take_while(|j| series.x[*j] <= until && (*j == from || !hole(series, *j)))
+        .map(|j| series.y[j] - level.at(series.x[j]))
+        .collect();
+    (!rest.is_empty()).then(|| median_of(&rest))
+}
+
+fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
+    let last = e.end.min(series.len());
+    let tail: Vec<usize> = (e.onset..last).rev().take(window_rows(series) / 4).collect();
+    let excess = |j: &usize| series.y[*j] - level.at(series.x[*j]);
+    let residual = median_of(&tail.iter().map(excess).collect::<Vec<_>>());
+    let finite = residual.is_finite();
+    if e.non_finite > 0 || !finite {
+        let residual = finite.then_some(residual);
+        return Judged { shape: Shape::Divergent, open: false, lost: false, residual };
+    }
+    let top = if e.kind == Kind::Chronic { plateau_top(e, series, level) } else { None };
+    let top = top.or(e.peak.map(|p| excess(&p))).unwrap_or(residual);
+    let waited = series.x[last.max(1) - 1] - series.x[e.onset];
+    let open = last == series.len() && waited < HORIZON_STEPS as f64;
+    let lost = residual + level.value > untrained(series) - NEAR_UNTRAINED;
+    let shape = if lost {
+        Shape::Divergent
+    } else if settled(e, series, last, level) && residual < STAYS * top && residual > SHIFT_NATS {
+        Shape::LevelShift
+    } else if open && residual < STAYS * top && waited <= TRANSIENT_STEPS as f64 {
+        Shape::Transient
+    } else if open && waited <= 2.0 * TRANSIENT_STEPS as f64 && falling(e, series, last) {
+        Shape::Recoverable
+    } else {
+        Shape::Divergent
+    };
+    let open = open && shape != Shape::LevelShift;
+    Judged { shape, open, lost, residual: Some(residual) }
+}
+
+/// Loss of the untrained model: that of the first rows where the log begins with the run.
+fn untrained(series: &Series) -> f64 {
+    let from_start = series.x.first().is_some_and(|x| *x <= 2.0 * series.spacing);
+    let first = &series.y[..series.len().min(3)];
+    if from_start { median_of(first).min(LARGEST_LN_V) } else { LARGEST_LN_V }
+}
+
+/// Highest running median of a slow climb: its single highest row is mostly noise.
+fn plateau_top(e: &Episode, series: &Series, level: Level) -> Option<f64> {
+    let last = e.end.min(series.len());
+    let excess: Vec<f64> = (e.onset..last).map(|j| series.y[j] - level.at(series.x[j])).collect();
+    excess.windows(10).map(median_of).reduce(f64::max)
+}
+
+/// Whether the last 200 steps, at least half of all since the onset, neither rise nor fall.
+fn settled(e: &Episode, series: &Series, last: usize, level: Level) -> bool {
+    let from = series.x[last.max(1) - 1] - SETTLED_STEPS;
+    let first = (e.onset..last).find(|j| series.x[*j] >= from).unwrap_or(last);
+    if last - first < 8 || series.x[first] - series.x[e.onset] < 1.0 || series.x[e.onset] > from {
+        return false;
+    }
+    let slope = half_median_slope(&series.x[first..last], &series.y[first..last]);
+    let residual = median_of(&series.y[first..last]) - level.at(series.x[last - 1]);
+    let drift = (slope - level.slope.min(0.0)).abs() * SETTLED_STEPS;
+    drift < 2.0 * level.scale && drift < 0.25 * residual.abs()
+}
+
+/// Whether the loss falls since its peak.
+fn falling(e: &Episode, series: &Series, last: usize) -> bool {
+    let Some(peak) = e.peak else { return false };
+    let (x, y) = (&series.x[peak..last], &series.y[peak..last]);
+    y.len() >= 6 && half_median_slope(x, y) < 0.0 && {
+        let third = y.len() / 3;
+        median_of(&y[y.len() - third..]) < median_of(&y[..third])
+    }
+}
+
+/// The row after the last one of the episode, whatever the loss of those rows is.
+fn end_row(e: &Episode, series: &Series, attempt: &Attempt) -> usize {
+    let back = e.back.map(|b| series.rows[b]);
+    back.unwrap_or_else(|| series.rows.get(e.end).copied().unwrap_or(attempt.rows.end)).max(e.onset_row + 1)
+}
+
+/// A level for an episode that has no row before it.
+fn level_of_nothing(series: &Series, at: usize) -> Level {
+    let value = series.y.get(at).copied().unwrap_or(0.0);
+    Level {
+        x: series.x.get(at).copied().unwrap_or(0.0),
+        value,
+        median: value,
+        slope: 0.0,
+        memory: 1.0,
+        scale: (crate::detect::level::PRIOR_LOSS_NOISE * value.abs()).max(f64::MIN_POSITIVE),
+        rows: 0,
+        prior: true,
+    }
+}
+
+/// z of log₁₀ gradient norm above which it is away from its level.
+const NORM_AWAY: f64 = 3.0;
+
+/// The row at which the gradient norm is back at the level it had before an onset, if it ever left it.
+fn grad_return(grad: &Series, onset_row: usize, peak_row: Option<usize>) -> Option<usize> {
+    let onset = grad.position(onset_row);
+    // The gradient norm may lead: its level is that of the rows well before.
+    let until = onset.saturating_sub(8);
+    let before = until.saturating_sub(window_rows(grad))..until.max(onset.min(1));
+    let prior = crate::detect::scan::GRAD.prior;
+    let memory = crate::detect::scan::memory(grad);
+    let level = Level::fit(&grad.x[before.clone()], &grad.y[before], prior, memory)?;
+    let level = Level { slope: 0.0, ..level };
+    let z = |j: usize| level.z(grad.x[j], grad.y[j]);
+    let peak = peak_row.map_or(onset, |r| grad.position(r)).min(grad.len());
+    let last_away = (onset.saturating_sub(4)..grad.len().min(peak + 2000)).take_while(|j| *j <= peak || z(*j) > NORM_AWAY);
+    let last_away = last_away.filter(|j| z(*j) > NORM_AWAY).last()?;
+    grad.rows.get(last_away + 1).copied()
+}
+
+/// Whether a departure of the gradient norm stands alone: far, and not a part of a loss incident.
+pub(super) fn isolated_norm(
+    run: &Run,
+    attempt: &Attempt,
+    e: &Episode,
+    grad: &Series,
+    losses: &[Incident],
+) -> bool {
+    let (Some(level), Some(peak)) = (e.level, e.peak) else { return false };
+    let far = grad.y[peak] - level.at(grad.x[peak]) >= NORM_RATIO.log10();
+    let near = |i: &Incident| {
+        let from = run.steps[i.onset_row].saturating_sub(2 * TRANSIENT_STEPS);
+        let until = run.steps[(i.end_row - 1).min(run.len() - 1)] + 2 * TRANSIENT_STEPS;
+        (from..=until).contains(&run.steps[e.onset_row])
+    };
+    far && attempt.rows.contains(&e.onset_row) && !losses.iter().any(near)
+}
+
+/// The incident of a gradient norm that left its level while the loss did not.
+pub(super) fn norm_incident(run: &Run, attempt: &Attempt, e: Episode, grad: &Series) -> Incident {
+    let level = e.level.unwrap_or_else(|| level_of_nothing(grad, e.onset));
+    let judged = judge(&e, grad);
+    let power = |log: f64| 10_f64.powf(log);
+    let row = |i: usize| grad.rows[i];
+    let peak = e.peak.map(|p| power(grad.y[p]));
+    let last = run.steps[attempt.rows.end - 1];
+    Incident {
+        attempt: attempt.index,
+        signal: "grad_norm",
+        kind: Kind::Acute,
+        onset_row: e.onset_row,
+        peak_row: e.peak.map(row),
+        return_row: e.back.map(row),
+        grad_return_row: e.back.map(row),
+        return_is_bound: e.back.is_some_and(|b| hole(grad, b)),
+        peaks: e.peaks.iter().map(|p| row(*p)).collect(),
+        end_row: end_row(&e, grad, attempt),
+        score: e.peak.map(|p| level.z(grad.x[p], grad.y[p])),
+        peak,
+        excess: e.peak.map(|p| power(grad.y[p]) - power(level.at(grad.x[p]))),
+        level: Level { value: power(level.value), slope: 0.0, scale: level.scale, ..level },
+        shape: judged.shape,
+        open: judged.open,
+        lost: false,
+        residual: None,
+        waited: last.saturating_sub(run.steps[e.onset_row]),
+    }
+}

@@ -1,0 +1,103 @@
+//! The whole way from a run to its diagnosis.
+
+use crate::checkpoints::{Given, Inventory, inventory};
+use crate::detect::{Incident, detect};
+use crate::features::{Row, has, measure};
+use crate::plan::{Plan, Situation, plan};
+use crate::resume::Framework;
+use crate::rules::RuleSet;
+use crate::run::Run;
+use crate::verdict::{Verdict, decide};
+
+/// What a diagnosis may be told besides the run.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// The checkpoints.
+    pub checkpoints: Given,
+    /// The framework, if the user names it.
+    pub framework: Option<Framework>,
+}
+
+/// A run with everything that is concluded about it.
+#[derive(Debug)]
+pub struct Diagnosis {
+    /// The run.
+    pub run: Run,
+    /// The checkpoints that exist.
+    pub inventory: Inventory,
+    /// The framework, given or told by the log.
+    pub framework: Option<Framework>,
+    /// Signals that the causes ask for and the log does not have.
+    pub missing: Vec<&'static str>,
+    /// The incidents in order of attempt and onset.
+    pub incidents: Vec<Diagnosed>,
+}
+
+/// An incident with everything that is concluded about it.
+#[derive(Debug)]
+pub struct Diagnosed {
+    /// Number for people, from 1.
+    pub id: usize,
+    /// The incident.
+    pub incident: Incident,
+    /// Its measurements.
+    pub features: Row,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The plan.
+    pub plan: Plan,
+    /// The incident of an earlier attempt that this one meets again at the same place.
+    pub same_as: Option<usize>,
+}
+
+/// Signals whose absence every report names.
+const ASKED_FOR: [&str; 9] = [
+    "loss",
+    "grad_norm",
+    "param_norm",
+    "max_attention_logit",
+    "learning_rate",
+    "loss_scale",
+    "update_norm",
+    "consumed_samples",
+    "val_loss",
+];
+
+/// Diagnoses a run.
+pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
+    let found = detect(&run);
+    let inventory = inventory(&run, &told.checkpoints);
+    let framework = told.framework.clone().or_else(|| Framework::of(&run));
+    let mut incidents = Vec::with_capacity(found.len());
+    for (n, incident) in found.iter().enumerate() {
+        let features = measure(&run, incident, &found);
+        let verdict = decide(&run, rules, &features);
+        let plan = plan(&Situation {
+            run: &run,
+            incident,
+            incidents: &found,
+            features: &features,
+            verdict: &verdict,
+            rules,
+            inventory: &inventory,
+            framework: framework.as_ref(),
+        });
+        let same_as = same_as(&run, &found, n);
+        incidents.push(Diagnosed { id: n + 1, incident: incident.clone(), features, verdict, plan, same_as });
+    }
+    let missing = ASKED_FOR.into_iter().filter(|s| !has(&run, s)).collect();
+    Diagnosis { run, inventory, framework, missing, incidents }
+}
+
+/// Onsets of different attempts this close are the same place.
+const SAME_PLACE: u64 = 20;
+
+fn same_as(run: &Run, found: &[Incident], n: usize) -> Option<usize> {
+    let mine = &found[n];
+    let near = |i: &Incident| {
+        i.attempt < mine.attempt
+            && i.signal == mine.signal
+            && run.steps[i.onset_row].abs_diff(run.steps[mine.onset_row]) <= SAME_PLACE + 2 * run.spacing()
+    };
+    found[..n].iter().position(near).map(|at| at + 1)
+}

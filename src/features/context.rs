@@ -1,0 +1,123 @@
+//! What a feature may look at: the incident, and signals along the history of its attempt by step.
+
+use crate::detect::{Incident, Level, Series};
+use crate::detect::{lineage, level_before};
+use crate::run::{Attempt, Run};
+
+/// An incident within its run.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// The incident.
+    pub incident: &'a Incident,
+    /// All incidents of the run.
+    pub incidents: &'a [Incident],
+    /// The attempt it belongs to.
+    pub attempt: &'a Attempt,
+    /// Onset step, as a number.
+    pub onset: f64,
+    /// Peak step; the onset where there is no finite peak.
+    pub peak: f64,
+    /// Usual distance in steps between rows.
+    pub spacing: f64,
+    rows: Vec<usize>,
+}
+
+impl<'a> Context<'a> {
+    /// Gathers what features need.
+    pub fn new(run: &'a Run, incident: &'a Incident, incidents: &'a [Incident]) -> Self {
+        let attempt = &run.attempts[incident.attempt as usize];
+        let onset = run.steps[incident.onset_row] as f64;
+        Self {
+            run,
+            incident,
+            incidents,
+            attempt,
+            onset,
+            peak: incident.peak_row.map_or(onset, |r| run.steps[r] as f64),
+            spacing: run.spacing().max(1) as f64,
+            rows: lineage(run, attempt).0,
+        }
+    }
+
+    /// Finite values of a signal at steps `from..until` along the history of the attempt.
+    pub fn window(&self, signal: &str, from: f64, until: f64) -> Series {
+        let mut out = Series { spacing: self.spacing, ..Series::default() };
+        let Some(column) = self.run.column(signal) else { return out };
+        let start = self.rows.partition_point(|r| (self.run.steps[*r] as f64) < from);
+        for row in &self.rows[start..] {
+            let x = self.run.steps[*row] as f64;
+            if x >= until {
+                break;
+            }
+            if let Some(y) = column.finite(*row) {
+                out.x.push(x);
+                out.y.push(y);
+                out.rows.push(*row);
+            }
+        }
+        out
+    }
+
+    /// The same for log₁₀ of a positive signal.
+    pub fn log_window(&self, signal: &str, from: f64, until: f64) -> Series {
+        let raw = self.window(signal, from, until);
+        let keep: Vec<usize> = (0..raw.len()).filter(|i| raw.y[*i] > 0.0).collect();
+        Series {
+            x: keep.iter().map(|i| raw.x[*i]).collect(),
+            y: keep.iter().map(|i| raw.y[*i].log10()).collect(),
+            rows: keep.iter().map(|i| raw.rows[*i]).collect(),
+            own: 0,
+            spacing: raw.spacing,
+        }
+    }
+
+    /// The level of log₁₀ of a signal before the onset: the rows of 128 steps, the last eight steps left out, for
+    /// many signals move a little before the loss does.
+    pub fn log_level(&self, signal: &str) -> Option<Level> {
+        let until = self.onset - 8.0_f64.max(self.spacing);
+        let from = until - 128.0_f64.max(32.0 * self.spacing);
+        let before = self.log_window(signal, from, until);
+        (before.len() >= 3).then(|| level_before(&before))?
+    }
+
+    /// Median of a signal over steps.
+    pub fn median(&self, signal: &str, from: f64, until: f64) -> Option<f64> {
+        let w = self.window(signal, from, until);
+        (!w.is_empty()).then(|| crate::baseline::median_of(&w.y))
+    }
+
+    /// Largest value of a signal over steps.
+    pub fn max(&self, signal: &str, from: f64, until: f64) -> Option<f64> {
+        let w = self.window(signal, from, until);
+        w.y.iter().copied().reduce(f64::max)
+    }
+
+    /// The step at which log₁₀ of a signal first left its level around the onset: within 20 steps before it and up to
+    /// the peak. `None` if it never did. With no rows well before the onset the first row of an excerpt is the level.
+    pub fn departure(&self, signal: &str, z: f64) -> Option<f64> {
+        let w = self.log_window(signal, self.onset - 20.0_f64.max(self.spacing), self.peak + 1.0);
+        let level = self.log_level(signal).or_else(|| level_before(&first_row(&w, self.onset)))?;
+        let away = |i: &usize| level.z(w.x[*i], w.y[*i]) > z;
+        let stays = |i: &usize| *i + 1 >= w.len() || away(&(i + 1)) || w.x[*i] >= self.onset - 4.0;
+        (0..w.len()).find(|i| away(i) && stays(i)).map(|i| w.x[i])
+    }
+
+    /// Whether the log has holes: an excerpt, whose rows need not begin where an attempt did.
+    pub fn excerpt(&self) -> bool {
+        let far = 20.0 * self.spacing;
+        self.rows.windows(2).any(|w| self.run.steps[w[1]] as f64 - self.run.steps[w[0]] as f64 > far)
+    }
+
+    /// Rows are printed at every step around the onset, so that lead and lag can be told.
+    pub fn every_step(&self) -> bool {
+        self.spacing < 1.5 && self.run.intervals[self.incident.onset_row] == 1
+    }
+}
+
+/// The first row of a window, if it lies before the onset.
+fn first_row(w: &Series, onset: f64) -> Series {
+    let n = usize::from(w.x.first().is_some_and(|x| *x < onset));
+    Series { x: w.x[..n].to_vec(), y: w.y[..n].to_vec(), rows: w.rows[..n].to_vec(), own: 0, spacing: w.spacing }
+}

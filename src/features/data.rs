@@ -1,0 +1,195 @@
+//! F42–F48 and the outcomes of replays: the data, and what happened when the steps were run again.
+
+use crate::baseline::{mad, median_of, pearson, residuals};
+use crate::features::context::Context;
+use crate::features::{Feature, boolean, later, number};
+use crate::replay::{self, Data, Outcome};
+
+pub(super) const FEATURES: &[Feature] = &[
+    number(
+        "F42",
+        "rank_gap",
+        "sd",
+        "128",
+        &["max_rank_loss", "loss"],
+        "z of the largest loss of any rank over the mean loss",
+        rank_gap,
+    ),
+    later("F43", "source_localised", "sd", "128", &["loss_per_source"], "largest z of a data source above their median"),
+    later(
+        "F44",
+        "batch_ref_z",
+        "sd",
+        "40",
+        &["the loss of the same batch under other weights"],
+        "z of the same batch's loss under a model in another state",
+    ),
+    number(
+        "F45",
+        "replay_corr",
+        "r",
+        "20 rows or more",
+        &["a later attempt over the same steps"],
+        "correlation of the losses of a later attempt with this one at the same steps before the onset",
+        |c| first_replay(c).and_then(|r| r.correlation),
+    ),
+    number(
+        "F45b",
+        "replay_lag",
+        "rows",
+        "50",
+        &["a later attempt over the same steps"],
+        "lag at which that correlation is highest, if it is above 0.8",
+        |c| first_replay(c).and_then(|r| r.best_lag).filter(|(_, r)| *r > 0.8).map(|(lag, _)| lag as f64),
+    ),
+    number(
+        "F46",
+        "self_repeat",
+        "r",
+        "50",
+        &["loss"],
+        "highest correlation of the losses around the onset with an earlier stretch of the same run",
+        self_repeat,
+    ),
+    number(
+        "F47",
+        "val_gap",
+        "sd",
+        "evaluation",
+        &["val_loss"],
+        "z of the training loss minus that of the validation loss after the onset",
+        val_gap,
+    ),
+    later("F48", "ngram_flag", "sequences", "", &["tokens of the batches"], "sequences with 32 or more short repeats"),
+    boolean(
+        "E0",
+        "seen_before",
+        "10",
+        &["an earlier attempt over the same steps"],
+        "an earlier attempt met it at the same step, far from any restart",
+        seen_before,
+    ),
+    boolean(
+        "E1",
+        "recurs_same",
+        "horizon",
+        &["a replay of the same data"],
+        "it came again when the same data were run again",
+        |c| recurs(c, &|r| r.data == Data::Same && !lower_lr(r.lr_ratio)),
+    ),
+    boolean(
+        "E2",
+        "recurs_skip",
+        "horizon",
+        &["a replay with the batches skipped"],
+        "it came again although the batches around the onset were skipped",
+        |c| recurs(c, &|r| matches!(r.data, Data::Skipped { .. }) && !lower_lr(r.lr_ratio)),
+    ),
+    boolean(
+        "E2b",
+        "recurs_reseed",
+        "horizon",
+        &["a replay with another data order"],
+        "it came again with the data in another order",
+        |c| recurs(c, &|r| r.data == Data::Other && !lower_lr(r.lr_ratio)),
+    ),
+    boolean(
+        "E4",
+        "recurs_lower_lr",
+        "horizon",
+        &["a replay with a lower learning rate"],
+        "it came again although the learning rate was lowered by a tenth or more",
+        |c| recurs(c, &|r| lower_lr(r.lr_ratio)),
+    ),
+];
+
+fn lower_lr(ratio: Option<f64>) -> bool {
+    ratio.is_some_and(|r| r < 0.95)
+}
+
+fn replays<'a>(c: &'a Context<'_>) -> impl Iterator<Item = (&'a crate::run::Attempt, replay::Replay)> {
+    let later = c.run.attempts.iter().filter(|a| a.index > c.attempt.index);
+    let until = Some(c.onset as u64);
+    later.filter_map(move |b| Some((b, replay::compare(c.run, c.attempt, b, until)?)))
+}
+
+fn first_replay(c: &Context<'_>) -> Option<replay::Replay> {
+    replays(c).map(|(_, r)| r).find(|r| r.correlation.is_some())
+}
+
+/// Whether the incident came again in the later attempts of a kind: true if in any, false if in none of those that
+/// reach far enough.
+fn recurs(c: &Context<'_>, kind: &dyn Fn(&replay::Replay) -> bool) -> Option<f64> {
+    let outcomes: Vec<Outcome> = replays(c)
+        .filter(|(_, r)| kind(r))
+        .filter_map(|(b, _)| replay::outcome(c.run, c.incident, b, c.incidents))
+        .collect();
+    if outcomes.contains(&Outcome::Recurs) {
+        return Some(1.0);
+    }
+    outcomes.contains(&Outcome::Gone).then_some(0.0)
+}
+
+fn rank_gap(c: &Context<'_>) -> Option<f64> {
+    let gap = |from: f64, until: f64| -> Vec<f64> {
+        let worst = c.window("max_rank_loss", from, until);
+        (0..worst.len()).filter_map(|i| Some(worst.y[i] - c.run.column("loss")?.finite(worst.rows[i])?)).collect()
+    };
+    let before = gap(c.onset - 128.0_f64.max(16.0 * c.spacing), c.onset);
+    let centre = median_of(&before);
+    let at = gap(c.onset, c.onset + 1.0);
+    let scale = mad(&before, centre);
+    (before.len() >= 8 && scale > 0.0).then(|| Some((at.first()? - centre) / scale))?
+}
+
+/// Rows of the stretch that is looked for in the past.
+const STRETCH: usize = 50;
+
+/// Rows at the start of a run whose steep descent looks like any other steep descent.
+const DESCENT: usize = 200;
+
+fn self_repeat(c: &Context<'_>) -> Option<f64> {
+    let all = c.window("loss", c.onset - 4000.0 * c.spacing, c.onset);
+    let past = all.len().checked_sub(STRETCH)?;
+    let from = if all.x[0] < DESCENT as f64 * c.spacing { DESCENT.min(past) } else { 0 };
+    if past - from < 2 * STRETCH {
+        return None;
+    }
+    let mut r = residuals(&all.y[from..], 20);
+    let sd = mad(&r, 0.0);
+    for v in &mut r {
+        *v = v.clamp(-4.0 * sd, 4.0 * sd);
+    }
+    let (past, last) = r.split_at(r.len() - STRETCH);
+    past.windows(STRETCH).filter_map(|w| pearson(w, last)).reduce(f64::max)
+}
+
+fn seen_before(c: &Context<'_>) -> Option<f64> {
+    if c.attempt.index == 0 {
+        return None;
+    }
+    let far_from_restart = |i: &crate::detect::Incident| {
+        let start = c.run.steps[c.run.attempts[i.attempt as usize].rows.start] as f64;
+        c.run.steps[i.onset_row] as f64 - start >= 100.0
+    };
+    let near = |i: &crate::detect::Incident| {
+        (c.run.steps[i.onset_row] as f64 - c.onset).abs() <= 10.0 + 2.0 * c.spacing
+    };
+    let earlier = c.incidents.iter().filter(|i| i.attempt < c.attempt.index && i.signal == c.incident.signal);
+    let covered = c.run.attempts.iter().any(|a| {
+        a.index < c.attempt.index && (c.run.steps[a.rows.end - 1] as f64) >= c.onset + 5.0 * c.spacing
+    });
+    covered.then(|| f64::from(u8::from(earlier.into_iter().any(|i| near(i) && far_from_restart(i)))))
+}
+
+fn val_gap(c: &Context<'_>) -> Option<f64> {
+    let horizon = c.onset + 2000.0_f64.max(20.0 * c.spacing);
+    let before = c.window("val_loss", c.onset - 10_000.0 * c.spacing, c.onset);
+    let after = c.window("val_loss", c.onset + 1.0, horizon);
+    let train = c.window("loss", *after.x.first()? - 10.0 * c.spacing, after.x.first()? + 1.0);
+    let scale = c.incident.level.scale;
+    let last_before = median_of(&before.y[before.len().saturating_sub(3)..]);
+    let moved = (after.y.first()? - last_before) / scale;
+    let level = c.incident.level.at(*after.x.first()?);
+    (before.len() >= 2 && !train.is_empty()).then(|| (median_of(&train.y) - level) / scale - moved)
+}

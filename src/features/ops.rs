@@ -1,0 +1,70 @@
+//! F49–F50: restarts and hardware.
+
+use crate::features::context::Context;
+use crate::features::{Feature, boolean, number};
+use crate::run::{Began, EventKind};
+
+pub(super) const FEATURES: &[Feature] = &[
+    number(
+        "F49",
+        "restart_dist",
+        "steps",
+        "100",
+        &["several attempts or restart markers"],
+        "steps since the last restart, or since the start of a log that shows at least 100 steps without one",
+        restart_dist,
+    ),
+    number(
+        "F49b",
+        "restart_repeats",
+        "restarts",
+        "100",
+        &["several attempts or restart markers"],
+        "restarts after which an incident began at the same offset, this one included",
+        restart_repeats,
+    ),
+    boolean(
+        "F50",
+        "hw_event",
+        "60 min",
+        &["node events"],
+        "the log names a device or node fault within 60 minutes before the onset",
+        hw_event,
+    ),
+];
+
+fn offset(c: &Context<'_>, incident: &crate::detect::Incident) -> Option<f64> {
+    let attempt = c.run.attempts.get(incident.attempt as usize)?;
+    if attempt.index == 0 {
+        return None;
+    }
+    let start = c.run.steps[attempt.rows.start];
+    Some((c.run.steps[incident.onset_row] - start) as f64)
+}
+
+/// Steps without a restart that a log must show before it says that there was none.
+const UNBROKEN: f64 = 100.0;
+
+fn restart_dist(c: &Context<'_>) -> Option<f64> {
+    let shown = c.onset - c.run.steps[c.attempt.rows.start] as f64;
+    if c.excerpt() && matches!(c.attempt.began, Began::First | Began::StepWentBack { .. }) {
+        return None;
+    }
+    offset(c, c.incident).or_else(|| Some(shown).filter(|d| *d >= UNBROKEN))
+}
+
+fn restart_repeats(c: &Context<'_>) -> Option<f64> {
+    let mine = offset(c, c.incident)?;
+    let near = (5.0 + c.spacing).max(0.1 * mine);
+    let same = c.incidents.iter().filter(|i| i.signal == c.incident.signal).filter_map(|i| offset(c, i));
+    Some(same.filter(|o| (o - mine).abs() <= near).count() as f64)
+}
+
+fn hw_event(c: &Context<'_>) -> Option<f64> {
+    let faults: Vec<_> = c.run.events.iter().filter(|e| e.kind == EventKind::NodeFault).collect();
+    let near = |e: &&crate::run::Event| {
+        e.attempt == c.attempt.index
+            && e.step.is_none_or(|s| (s as f64) <= c.onset + 1.0 && c.onset - (s as f64) < 500.0)
+    };
+    (!faults.is_empty()).then(|| f64::from(u8::from(faults.iter().any(|e| near(e)))))
+}

@@ -1,0 +1,143 @@
+//! F38–F41: activations, printed precision, loss scale, zero gradients.
+
+use crate::baseline::{median_of, theil_sen};
+use crate::features::context::Context;
+use crate::features::{Feature, boolean, number};
+
+pub(super) const FEATURES: &[Feature] = &[
+    number(
+        "F38",
+        "act_drift",
+        "1/step",
+        "2000",
+        &["activation_norm"],
+        "slope of the log of the last layer's output norm before the onset",
+        |c| {
+            let w = c.log_window("activation_norm", c.onset - 2000.0, c.onset);
+            (w.len() >= 20).then(|| theil_sen(&w.x, &w.y).map(|s| s * std::f64::consts::LN_10))?
+        },
+    ),
+    number(
+        "F39",
+        "loss_quantum",
+        "share",
+        "200",
+        &["loss"],
+        "distinct values among the logged losses before the onset; near 0 if the loss was printed in bf16",
+        loss_quantum,
+    ),
+    number(
+        "F40",
+        "lossscale_halvings",
+        "halvings",
+        "250",
+        &["loss_scale"],
+        "halvings of the loss scale from 200 steps before the onset to 50 after the peak",
+        |c| halvings(c, (c.onset - 200.0).max(scale_found(c)), c.peak + 51.0),
+    ),
+    number(
+        "F40b",
+        "lossscale_halvings_before",
+        "halvings",
+        "200",
+        &["loss_scale"],
+        "halvings of the loss scale in the 200 steps before the onset",
+        |c| halvings(c, (c.onset - 200.0).max(scale_found(c)), c.onset),
+    ),
+    boolean(
+        "F40c",
+        "lossscale_collapsed",
+        "50",
+        &["loss_scale"],
+        "the loss scale was below 1 around the onset",
+        |c| {
+            let w = c.window("loss_scale", c.onset - 50.0, c.peak + 51.0);
+            (!w.is_empty()).then(|| f64::from(u8::from(w.y.iter().any(|s| *s > 0.0 && *s < 1.0))))
+        },
+    ),
+    boolean(
+        "F12b",
+        "nonfinite_first",
+        "20",
+        &["loss"],
+        "the first thing seen was a value that is not finite: loss and gradient norm were ordinary up to it",
+        nonfinite_first,
+    ),
+    boolean(
+        "F12c",
+        "nonfinite_before",
+        "200",
+        &["loss"],
+        "updates were skipped or values not finite in the 200 steps before the loss rose",
+        nonfinite_before,
+    ),
+    number(
+        "F41",
+        "zero_grad_frac",
+        "ratio",
+        "128",
+        &["num_zeros"],
+        "zero entries of the gradient around the onset against before",
+        zero_grad,
+    ),
+];
+
+fn loss_quantum(c: &Context<'_>) -> Option<f64> {
+    let mut w = c.window("loss", c.onset - 200.0_f64.max(50.0 * c.spacing), c.onset).y;
+    let n = w.len();
+    w.sort_unstable_by(f64::total_cmp);
+    w.dedup();
+    (n >= 20).then(|| w.len() as f64 / n as f64)
+}
+
+fn halvings(c: &Context<'_>, from: f64, until: f64) -> Option<f64> {
+    let w = c.window("loss_scale", from, until);
+    let drops = w.y.windows(2).map(|p| if p[1] > 0.0 && p[1] < p[0] { (p[0] / p[1]).log2().round() } else { 0.0 });
+    (w.len() >= 2).then(|| drops.sum())
+}
+
+/// The step at which an fp16 run has found its loss scale: until then a process skips updates by design
+/// (formats.md §20 case 46).
+fn scale_found(c: &Context<'_>) -> f64 {
+    let rows = c.attempt.rows.clone();
+    let searching = |row: &usize| {
+        let skips = c.run.value("skipped", *row).is_some_and(|v| v > 0.0);
+        let scale = |r: usize| c.run.value("loss_scale", r);
+        let falls = *row > rows.start && matches!((scale(row - 1), scale(*row)), (Some(a), Some(b)) if b < a);
+        skips || falls
+    };
+    let found = rows.clone().find(|r| !searching(r)).unwrap_or(rows.end - 1);
+    let first = c.run.steps[rows.start];
+    // The scale of the first row already tells nothing by itself: the search may go on after it.
+    let found = if found == rows.start && rows.len() > 1 && searching(&(found + 1)) {
+        (found + 1..rows.end).find(|r| !searching(r)).unwrap_or(rows.end - 1)
+    } else {
+        found
+    };
+    if first <= 2 * c.run.spacing() { c.run.steps[found] as f64 } else { f64::NEG_INFINITY }
+}
+
+fn nonfinite_first(c: &Context<'_>) -> Option<f64> {
+    let loss = c.run.column("loss")?;
+    let first = loss.get(c.incident.onset_row).is_some_and(|v| !v.is_finite());
+    Some(f64::from(u8::from(first)))
+}
+
+fn nonfinite_before(c: &Context<'_>) -> Option<f64> {
+    let from = (c.onset - 200.0).max(scale_found(c));
+    let rows = (c.attempt.rows.start..c.incident.onset_row).filter(|r| c.run.steps[*r] as f64 >= from);
+    let counted = c.run.column("skipped").is_some() || c.run.column("nan").is_some();
+    let bad = |r: usize| {
+        ["skipped", "nan"].iter().any(|s| c.run.value(s, r).is_some_and(|v| v > 0.0))
+            || c.run.value("grad_norm", r).is_some_and(|v| !v.is_finite())
+    };
+    let known = counted || c.run.column("grad_norm").is_some();
+    known.then(|| f64::from(u8::from(rows.into_iter().any(bad))))
+}
+
+fn zero_grad(c: &Context<'_>) -> Option<f64> {
+    let before = c.window("num_zeros", c.onset - 128.0_f64.max(16.0 * c.spacing), c.onset - c.spacing);
+    let at = c.max("num_zeros", c.onset - c.spacing, c.peak + 1.0)?;
+    let level = median_of(&before.y);
+    (before.len() >= 5 && level > 0.0).then(|| at / level)
+}

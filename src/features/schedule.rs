@@ -1,0 +1,193 @@
+//! F27–F32: learning rate, parameter norm, batch size.
+
+use crate::baseline::{median_of, theil_sen};
+use crate::features::context::Context;
+use crate::features::{Feature, boolean, number};
+
+pub(super) const FEATURES: &[Feature] = &[
+    number(
+        "F27",
+        "lr_event_dist",
+        "steps",
+        "run",
+        &["learning_rate"],
+        "steps from the last rise or knot of the learning rate (end of warm-up, jump, re-warm) to the onset",
+        |c| knots(c).iter().map(|k| c.onset - k).filter(|d| *d >= -c.spacing).reduce(f64::min),
+    ),
+    number(
+        "F27b",
+        "warmup_position",
+        "warm-up lengths",
+        "run",
+        &["learning_rate"],
+        "onset in units of the warm-up length",
+        |c| warmup_end(c).filter(|w| *w >= 10.0).map(|w| c.onset / w),
+    ),
+    number(
+        "F27e",
+        "lr_quiet",
+        "warm-up lengths",
+        "run",
+        &["learning_rate"],
+        "steps since the last rise of the learning rate, in warm-up lengths",
+        |c| {
+            let warmup = warmup_end(c).filter(|w| *w >= 10.0)?;
+            let since = knots(c).iter().map(|k| c.onset - k).filter(|d| *d >= -c.spacing).reduce(f64::min)?;
+            Some(since / warmup)
+        },
+    ),
+    number(
+        "F27c",
+        "lr_rise",
+        "ratio",
+        "150",
+        &["learning_rate"],
+        "largest learning rate of the 50 steps up to the onset against the median of the 100 before",
+        lr_rise,
+    ),
+    number(
+        "F27d",
+        "lr_rise_in_peak",
+        "ratio",
+        "150",
+        &["learning_rate"],
+        "largest learning rate between onset and peak against the median before the onset",
+        lr_rise_in_peak,
+    ),
+    number(
+        "F28",
+        "spike_rate_vs_lr",
+        "ratio",
+        "run",
+        &["loss", "learning_rate"],
+        "rate of incidents within 0.9 to 1.2 warm-up lengths against the rest, with four or more incidents",
+        spike_rate,
+    ),
+    number(
+        "F29",
+        "lr_mismatch",
+        "share",
+        "1",
+        &["learning_rate"],
+        "relative jump of the learning rate across the last restart",
+        lr_mismatch,
+    ),
+    number(
+        "F30",
+        "p_accel",
+        "1/step^2",
+        "1000",
+        &["param_norm"],
+        "change of the growth rate of the parameter norm before the onset",
+        p_accel,
+    ),
+    number(
+        "F31",
+        "u_over_p",
+        "1",
+        "100",
+        &["update_norm", "param_norm"],
+        "update norm over parameter norm before the onset",
+        u_over_p,
+    ),
+    number("cfg", "beta2", "1", "run", &["beta2"], "beta2 of Adam, if the log prints it", |c| c.run.beta2()),
+    boolean(
+        "F32",
+        "batch_event",
+        "200",
+        &["global_batch_size"],
+        "the global batch size changed within 200 steps of the onset",
+        batch_event,
+    ),
+];
+
+/// A change of the learning rate by more than this share between neighbouring rows is a knot.
+const KNOT: f64 = 0.2;
+
+fn schedule(c: &Context<'_>) -> crate::detect::Series {
+    c.window("learning_rate", f64::NEG_INFINITY, c.peak + 1.0)
+}
+
+/// The step at which the first rise ends.
+fn warmup_end(c: &Context<'_>) -> Option<f64> {
+    let lr = schedule(c);
+    let first = *lr.y.first()?;
+    let top = lr.y.windows(2).position(|w| w[1] <= w[0] * (1.0 + 1e-9))?;
+    (lr.y[top] > 1.5 * first.max(f64::MIN_POSITIVE)).then(|| lr.x[top])
+}
+
+fn knots(c: &Context<'_>) -> Vec<f64> {
+    let lr = schedule(c);
+    let end = warmup_end(c);
+    let mut out: Vec<f64> = end.into_iter().collect();
+    for i in 1..lr.len() {
+        let (a, b) = (lr.y[i - 1], lr.y[i]);
+        let in_warmup = end.is_none_or(|e| lr.x[i] <= e);
+        if !in_warmup && a > 0.0 && b / a > 1.0 + KNOT {
+            out.push(lr.x[i]);
+        }
+    }
+    out
+}
+
+fn before(c: &Context<'_>) -> Option<f64> {
+    let far = c.onset - 150.0_f64.max(15.0 * c.spacing);
+    c.median("learning_rate", far, c.onset - 50.0_f64.max(3.0 * c.spacing)).filter(|v| *v > 0.0)
+}
+
+fn lr_rise(c: &Context<'_>) -> Option<f64> {
+    let near = c.max("learning_rate", c.onset - 50.0_f64.max(3.0 * c.spacing), c.onset + 1.0)?;
+    Some(near / before(c)?)
+}
+
+fn lr_rise_in_peak(c: &Context<'_>) -> Option<f64> {
+    Some(c.max("learning_rate", c.onset, c.peak + 1.0)? / before(c)?)
+}
+
+fn spike_rate(c: &Context<'_>) -> Option<f64> {
+    let end = warmup_end(c).filter(|w| *w >= 10.0)?;
+    let losses = c.incidents.iter().filter(|i| i.signal == "loss" && i.attempt == c.incident.attempt);
+    let steps: Vec<f64> = losses.map(|i| c.run.steps[i.onset_row] as f64).collect();
+    let last = c.run.steps[c.attempt.rows.end - 1] as f64;
+    let inside = |s: f64| s >= 0.9 * end && s <= 1.2 * end;
+    let hits = steps.iter().filter(|s| inside(**s)).count() as f64;
+    let others = steps.len() as f64 - hits;
+    let (near, rest) = (0.3 * end, last - 0.3 * end);
+    (steps.len() >= 4 && rest > 0.0).then(|| (hits / near) / ((others + 0.5) / rest))
+}
+
+fn lr_mismatch(c: &Context<'_>) -> Option<f64> {
+    if c.attempt.index == 0 {
+        return None;
+    }
+    let start = c.run.steps[c.attempt.rows.start] as f64;
+    let before = c.window("learning_rate", start - 20.0 * c.spacing, start);
+    let after = c.window("learning_rate", start, start + 2.0 * c.spacing);
+    let (a, b) = (*before.y.last()?, *after.y.first()?);
+    let usual = before.y.windows(2).map(|w| (w[1] / w[0] - 1.0).abs()).fold(0.0, f64::max);
+    (a > 0.0).then(|| ((b / a - 1.0).abs() - usual).max(0.0))
+}
+
+fn p_accel(c: &Context<'_>) -> Option<f64> {
+    let unit = c.spacing.max(1.0);
+    let early = c.log_window("param_norm", c.onset - 500.0 * unit, c.onset - 250.0 * unit);
+    let late = c.log_window("param_norm", c.onset - 250.0 * unit, c.onset);
+    let enough = early.len() >= 50 && late.len() >= 50;
+    let (a, b) = enough.then(|| Some((theil_sen(&early.x, &early.y)?, theil_sen(&late.x, &late.y)?)))??;
+    // Growth that changes by less than half is the schedule, not an acceleration.
+    let change = if (b - a).abs() > 0.5 * a.abs() { b - a } else { 0.0 };
+    Some(change / (250.0 * unit))
+}
+
+fn u_over_p(c: &Context<'_>) -> Option<f64> {
+    let far = c.onset - 100.0_f64.max(10.0 * c.spacing);
+    let u = c.window("update_norm", far, c.onset);
+    let p = c.window("param_norm", far, c.onset);
+    let norm = median_of(&p.y);
+    (u.len() >= 3 && norm > 0.0).then(|| median_of(&u.y) / norm)
+}
+
+fn batch_event(c: &Context<'_>) -> Option<f64> {
+    let w = c.window("global_batch_size", c.onset - 200.0, c.onset + 201.0);
+    (w.len() >= 2).then(|| f64::from(u8::from(w.y.windows(2).any(|p| (p[0] - p[1]).abs() > 0.5))))
+}

@@ -1,0 +1,208 @@
+//! JSON lines: one object a row, whatever the trainer calls its metrics.
+
+mod scan;
+
+use crate::ingest::number;
+use crate::ingest::text;
+use crate::ingest::{Ingester, LineReader, Reader};
+use crate::run::{EventKind, Rows};
+use crate::signal::step_rank;
+
+use scan::{Scanner, Value};
+
+/// Generic JSON lines.
+pub(super) const INGESTER: Ingester = Ingester {
+    name: "jsonl",
+    recognised_by: "lines that are JSON objects with a step",
+    signals: &["any metric, by the alias table"],
+    framework: None,
+    step_base: None,
+    averaged: false,
+    interleaved: false,
+    sniff,
+    reader: Reader::Lines(|_| Box::new(JsonLines)),
+};
+
+/// Objects looked at before a head is refused.
+const LOOK_AT: usize = 200;
+
+fn sniff(head: &[u8]) -> u8 {
+    let lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|l| l.starts_with(b"{"));
+    let mut objects = 0;
+    for line in lines.take(LOOK_AT) {
+        let (mut has_step, mut others) = (false, 0);
+        let whole = Scanner::new(line).walk(&mut |key, _| match step_rank(&String::from_utf8_lossy(key)) {
+            Some(_) => has_step = true,
+            None => others += 1,
+        });
+        if whole.is_ok() {
+            objects += 1;
+        }
+        if whole.is_ok() && has_step && others > 0 {
+            return 50;
+        }
+    }
+    if objects > 1 { 5 } else { 0 }
+}
+
+struct JsonLines;
+
+impl LineReader for JsonLines {
+    fn chunk(&self, chunk: &[u8], rows: &mut Rows) {
+        let mut keys = Keys::default();
+        let mut values: Vec<(usize, f64)> = Vec::new();
+        text::pieces(chunk, |line, piece| {
+            let object = piece.trim_ascii();
+            if object.starts_with(b"{") {
+                read_object(object, line, rows, &mut keys, &mut values);
+            }
+        });
+    }
+}
+
+/// What a key stands for, once resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Step(u8),
+    Metric(usize),
+}
+
+/// Keys in the order of the previous line: the next key is nearly always the next one here.
+#[derive(Debug, Default)]
+struct Keys {
+    known: Vec<(Vec<u8>, Role)>,
+    next: usize,
+}
+
+impl Keys {
+    fn role(&mut self, key: &[u8], rows: &mut Rows) -> Role {
+        let found = match self.known.get(self.next) {
+            Some((k, _)) if k == key => Some(self.next),
+            _ => self.known.iter().position(|(k, _)| k == key),
+        };
+        let at = found.unwrap_or_else(|| {
+            let name = String::from_utf8_lossy(key).into_owned();
+            let role = step_rank(&name).map_or_else(|| Role::Metric(rows.slot(&name)), Role::Step);
+            self.known.push((key.to_vec(), role));
+            self.known.len() - 1
+        });
+        self.next = at + 1;
+        self.known[at].1
+    }
+}
+
+fn read_object(object: &[u8], line: u64, rows: &mut Rows, keys: &mut Keys, values: &mut Vec<(usize, f64)>) {
+    values.clear();
+    keys.next = 0;
+    let mut step: Option<(u8, Option<u64>)> = None;
+    let mut restart = false;
+    let outcome = Scanner::new(object).walk(&mut |key, value| {
+        let role = keys.role(key, rows);
+        match (role, value) {
+            (Role::Step(rank), value) => {
+                if step.is_none_or(|(best, _)| rank < best) {
+                    step = Some((rank, step_of(&value)));
+                }
+            }
+            (Role::Metric(slot), Value::Number(v)) => values.push((slot, v)),
+            (Role::Metric(slot), Value::Bool(b)) => values.push((slot, f64::from(u8::from(b)))),
+            (Role::Metric(slot), Value::Text(t)) => {
+                if let Some(v) = number::number(t).or_else(|| text::timestamp(t)) {
+                    values.push((slot, v));
+                } else if key == b"event" && t == b"restart" {
+                    restart = true;
+                }
+            }
+            (_, Value::Null) => {}
+        }
+    });
+    if restart {
+        rows.mark(EventKind::Start, None, None);
+    }
+    if let Err(why) = outcome {
+        rows.lose(text::place(line), format!("{why}: `{}`", text::excerpt(object)));
+        return;
+    }
+    match step {
+        Some((_, Some(step))) => {
+            rows.begin(step);
+            for (slot, value) in values.iter() {
+                rows.set(*slot, *value);
+            }
+        }
+        Some((_, None)) => rows.lose(text::place(line), "the step is not a whole number that fits"),
+        None => {}
+    }
+}
+
+/// A step given as a number, as text, or as `10/100`.
+fn step_of(value: &Value<'_>) -> Option<u64> {
+    match value {
+        Value::Number(v) => number::step(*v),
+        Value::Text(t) => match number::digits(t) {
+            Some((step, len)) if len == t.len() || t[len] == b'/' => Some(step),
+            _ => number::number(t).and_then(number::step),
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Rows {
+        let mut rows = Rows::default();
+        JsonLines.chunk(text.as_bytes(), &mut rows);
+        rows
+    }
+
+    fn get(rows: &Rows, name: &str, row: usize) -> Option<f64> {
+        rows.find(name).and_then(|s| rows.column(s).get(row))
+    }
+
+    #[test]
+    fn tokens_that_are_not_json_are_numbers_here() {
+        let rows = read("{\"step\": 1, \"loss\": NaN}\n{\"loss\": -Infinity, \"step\": \"2\"}\n{\"step\":3,\"loss\":null}\n");
+        assert_eq!(rows.steps, vec![1, 2, 3]);
+        assert!(get(&rows, "loss", 0).is_some_and(f64::is_nan));
+        assert_eq!(get(&rows, "loss", 1), Some(f64::NEG_INFINITY));
+        assert_eq!(get(&rows, "loss", 2), None);
+    }
+
+    #[test]
+    fn nested_objects_and_lists_are_flattened() {
+        let rows = read("{\"step\":4,\"a\":{\"b\":2.5,\"c\":{\"d\":1}},\"layer_logits\":[1.0,2.0]}\n");
+        assert_eq!(get(&rows, "a/b", 0), Some(2.5));
+        assert_eq!(get(&rows, "a/c/d", 0), Some(1.0));
+        assert_eq!(get(&rows, "layer_logits/1", 0), Some(2.0));
+    }
+
+    #[test]
+    fn a_torn_line_is_a_loss_and_reading_goes_on() {
+        let rows = read("{\"step\": 1, \"loss\": 2.0}\n{\"step\": 2, \"lo\nnoise\n{\"step\": 3, \"loss\": 1.0}\n");
+        assert_eq!(rows.steps, vec![1, 3]);
+        assert_eq!(rows.losses.len(), 1);
+        assert_eq!(rows.losses[0].place, "line +1");
+    }
+
+    #[test]
+    fn wandb_own_counter_is_not_the_step_when_there_is_a_better_one() {
+        let rows = read("{\"_step\": 7, \"train/global_step\": 100, \"train/loss\": 1.0}\n");
+        assert_eq!(rows.steps, vec![100]);
+        assert_eq!(read("{\"global_step/max_steps\": \"10/100\", \"loss\": 1.0}\n").steps, vec![10]);
+    }
+
+    #[test]
+    fn a_step_that_overflows_is_a_loss() {
+        let rows = read("{\"step\": 1e300, \"loss\": 1.0}\n{\"step\": 99999999999999999999, \"loss\": 1.0}\n");
+        assert!(rows.steps.is_empty());
+        assert_eq!(rows.losses.len(), 2);
+    }
+
+    #[test]
+    fn deep_nesting_ends() {
+        let deep = format!("{{\"step\":1,\"a\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(read(&deep).steps.is_empty());
+    }
+}

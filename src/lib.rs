@@ -1,0 +1,35 @@
+//! Explains loss spikes in large-model training from the logs that the run already wrote.
+//!
+//! The order of the modules is the order of imports: a module names only modules above it.
+
+pub mod signal;
+
+pub mod run;
+
+pub mod store;
+
+pub mod ingest;
+
+pub mod baseline;
+
+pub mod detect;
+
+pub mod replay;
+
+pub mod features;
+
+pub mod rules;
+
+pub mod verdict;
+
+pub mod checkpoints;
+
+pub mod data_order;
+
+pub mod resume;
+
+pub mod plan;
+
+pub mod diagnosis;
+
+pub mod report;

@@ -1,0 +1,159 @@
+//! What to do: go back, skip, wait or stop; to which checkpoint, which batches, at what cost, and why not.
+
+mod action;
+mod rollback;
+mod skip;
+
+use crate::checkpoints::Inventory;
+use crate::data_order::{DataOrder, Samples};
+use crate::detect::Incident;
+use crate::features::{Row, Value};
+use crate::resume::{Framework, Request, Resume, resume};
+use crate::rules::RuleSet;
+use crate::run::{EventKind, Run};
+use crate::verdict::{Outcome, Verdict};
+
+pub use action::Action;
+pub use rollback::Candidate;
+
+/// β₂ that is assumed where the log does not print it: what nearly all large runs use.
+pub const USUAL_BETA2: f64 = 0.95;
+
+/// Everything a plan is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// The incident.
+    pub incident: &'a Incident,
+    /// All incidents of the run.
+    pub incidents: &'a [Incident],
+    /// Its features.
+    pub features: &'a Row,
+    /// The verdict on it.
+    pub verdict: &'a Verdict,
+    /// The rules, for their remedies.
+    pub rules: &'a RuleSet,
+    /// The checkpoints that exist.
+    pub inventory: &'a Inventory,
+    /// The framework, if known.
+    pub framework: Option<&'a Framework>,
+}
+
+/// What to do about an incident.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What is advised.
+    pub action: Action,
+    /// Why.
+    pub why: String,
+    /// The best way back, whatever is advised.
+    pub rollback: Option<Rollback>,
+    /// The batches to leave out, where that may help.
+    pub skip: Option<Skip>,
+    /// What else to change: the remedy of the decided cause, or one for each of the leading two.
+    pub change: Vec<String>,
+    /// How to carry it out.
+    pub resume: Option<Resume>,
+    /// The checkpoints looked at, the nearest first.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A way back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollback {
+    /// The checkpoint, in the source's numbers.
+    pub step: u64,
+    /// Its path, if known.
+    pub path: Option<String>,
+    /// Steps to be done again, up to the last one logged.
+    pub steps_lost: u64,
+    /// Why this one.
+    pub why: String,
+}
+
+/// Batches to leave out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    /// Inclusive pairs of steps, in the source's numbers.
+    pub steps: Vec<(u64, u64)>,
+    /// Half-open ranges of samples; empty if the log has no data positions.
+    pub samples: Vec<Samples>,
+    /// Number of batches.
+    pub batches: u64,
+    /// Why these.
+    pub why: String,
+}
+
+/// Makes the plan for an incident.
+pub fn plan(s: &Situation<'_>) -> Plan {
+    let (rollback, candidates, no_way) = rollback::choose(s);
+    let order = DataOrder::of(s.run, &s.run.attempts[s.incident.attempt as usize]);
+    let skip = skip::choose(s, order.as_ref());
+    let (action, mut why) = action::advise(s, rollback.is_some(), skip.is_some());
+    if let Some(no_way) = no_way {
+        why = format!("{why}; {no_way}");
+    }
+    let resume = rollback.as_ref().map(|r| how(s, r, skip.as_ref(), order.as_ref()));
+    Plan { action, why, rollback, skip, change: change(s), resume, candidates }
+}
+
+fn how(s: &Situation<'_>, back: &Rollback, skip: Option<&Skip>, order: Option<&DataOrder>) -> Resume {
+    let updates = skip.and_then(|k| k.steps.first()).map(|(a, b)| (s.run.updates_after(*a), s.run.updates_after(*b)));
+    let ramp = updates.zip(order).is_some_and(|((_, last), o)| {
+        matches!((o.batch_at(back.step + 1), o.batch_at(last)), (Some(a), Some(b)) if a != b)
+    });
+    let earlier = s.run.events.iter().filter(|e| e.kind == EventKind::DataSkipped);
+    let earlier = earlier.filter_map(|e| e.path.clone().or(e.step.map(|x| x.to_string()))).collect();
+    let request = Request { checkpoint: back.step, path: back.path.clone(), skip: updates, earlier, ramp };
+    let mut out = resume(s.framework, &request);
+    if !s.run.meta.base_known {
+        out.caveats.push("whether the log counts steps from 0 or 1 could not be told: 1 is assumed (--step-base)".to_owned());
+    }
+    out
+}
+
+fn change(s: &Situation<'_>) -> Vec<String> {
+    let remedy = |cause: &str| s.rules.get(cause).map(|r| r.remedy.change.clone());
+    match (&s.verdict.cause, s.verdict.outcome) {
+        (Some(cause), _) => remedy(cause).into_iter().collect(),
+        (None, Outcome::Unexplained) => Vec::new(),
+        (None, _) => {
+            let leading = s.verdict.leading().take(2);
+            leading.filter_map(|(c, _)| Some(format!("if {c}: {}", remedy(c)?))).collect()
+        }
+    }
+}
+
+impl Situation<'_> {
+    /// A number among the features.
+    fn number(&self, name: &str) -> Option<f64> {
+        match self.features.get(name).copied().flatten()? {
+            Value::Number(v) => Some(v),
+            Value::Bool(_) => None,
+        }
+    }
+
+    /// Memory of Adam's second moment in steps, and whether β₂ had to be assumed.
+    fn memory(&self) -> (f64, bool) {
+        match self.run.beta2() {
+            Some(b) => (1.0 / (1.0 - b), false),
+            None => (1.0 / (1.0 - USUAL_BETA2), true),
+        }
+    }
+
+    /// First departure of any signal, as a step of the source.
+    fn first_departure(&self) -> u64 {
+        let onset = self.run.steps[self.incident.onset_row];
+        self.number("onset_step").map_or(onset, |s| (s as u64).min(onset))
+    }
+
+    /// The causes that the plan must hold for: the decided one, or all that are still likely.
+    fn likely_causes(&self) -> Vec<String> {
+        const LIKELY: f64 = 0.15;
+        match &self.verdict.cause {
+            Some(cause) => vec![cause.clone()],
+            None => self.verdict.leading().filter(|(_, p)| *p >= LIKELY).map(|(c, _)| c.to_owned()).collect(),
+        }
+    }
+}

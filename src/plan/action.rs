@@ -1,0 +1,156 @@
+//! Whether to act at all: over, wait, go back, or stop.
+
+use crate::detect::{Incident, Kind, Shape, TRANSIENT_STEPS};
+use crate::plan::Situation;
+use crate::verdict::Outcome;
+
+/// What is advised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It is over, or needs nothing.
+    None,
+    /// Pin the checkpoint and decide at a named step.
+    Wait,
+    /// Go back to a checkpoint.
+    Rollback,
+    /// Go back and leave batches out.
+    RollbackAndSkip,
+    /// Stop: going back has not helped.
+    Stop,
+}
+
+impl Action {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Wait => "wait",
+            Self::Rollback => "rollback",
+            Self::RollbackAndSkip => "rollback-and-skip",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// Attempts that met the same incident before a plan says stop: the third strike.
+const STRIKES: usize = 3;
+/// Onsets closer than this are the same place.
+const SAME_PLACE: u64 = 50;
+/// Posterior from which on bad data are skipped although the cause is not decided.
+const SKIP_ANYWAY: f64 = 0.3;
+/// Share of the incidents of M5 that were back by a number of steps: 16 of 31 by 20, 30 by 45, 31 by 65.
+const SURVIVAL: [(u64, u32); 4] = [(20, 16), (45, 30), (65, 31), (u64::MAX, 31)];
+
+/// The advice and its reason.
+pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
+    let i = s.incident;
+    if i.signal != "loss" {
+        return (Action::None, "the gradient norm moved alone: the loss did not follow".to_owned());
+    }
+    if i.return_row.is_some() && matches!(i.shape, Shape::Transient | Shape::Recoverable) {
+        let back = s.run.steps[i.return_row.unwrap_or(i.onset_row)];
+        return (Action::None, format!("it is over: the loss was back at {back}{}", grad_note(s)));
+    }
+    match i.shape {
+        Shape::LevelShift => settled(s, way_back, skip),
+        _ if changed_on_purpose(s) => (
+            Action::Wait,
+            "the optimizer is quiet and the loss stays up, as after a change of data or settings: compare with what was \
+             changed before anything is rolled back"
+                .to_owned(),
+        ),
+        Shape::Divergent if !may_wait(s) => back(s, way_back, skip, &lost_reason(i)),
+        _ => wait(s),
+    }
+}
+
+fn grad_note(s: &Situation<'_>) -> String {
+    match (s.incident.grad_return_row, s.incident.return_row) {
+        (Some(g), Some(l)) if g > l => format!(", the gradient norm at {}", s.run.steps[g]),
+        _ => String::new(),
+    }
+}
+
+fn changed_on_purpose(s: &Situation<'_>) -> bool {
+    s.verdict.leading().next().is_some_and(|(c, p)| c == "config-change" && p >= 0.3)
+}
+
+/// An open incident may be waited for while it is young, finite, and the model has not lost what it learned.
+fn may_wait(s: &Situation<'_>) -> bool {
+    let i = s.incident;
+    let young = i.waited <= TRANSIENT_STEPS;
+    let finite = i.kind != Kind::NonFinite && s.number("nonfinite").is_none_or(|n| n == 0.0);
+    i.open && young && finite && !i.lost
+}
+
+fn wait(s: &Situation<'_>) -> (Action, String) {
+    let i = s.incident;
+    let onset = s.run.steps[i.onset_row];
+    let base = if i.waited <= TRANSIENT_STEPS { TRANSIENT_STEPS } else { 5 * TRANSIENT_STEPS };
+    let decide = onset + base;
+    let by = SURVIVAL.iter().take_while(|(steps, _)| *steps <= i.waited).last().map_or(0, |(_, n)| *n);
+    let odds = match 31 - by {
+        0 => "none of 31 measured spikes that came back took this long (causes.md M5, one recipe)".to_owned(),
+        left => format!("{left} of 31 measured spikes came back only after more steps than this (causes.md M5, one recipe)"),
+    };
+    let text = format!(
+        "the log ends {} steps after the onset: keep the checkpoint before {onset} and decide at {decide}; {odds}",
+        i.waited
+    );
+    (Action::Wait, text)
+}
+
+fn lost_reason(i: &Incident) -> String {
+    if i.kind == Kind::NonFinite {
+        return "the loss is no number any more".to_owned();
+    }
+    match (i.residual, i.excess) {
+        (Some(r), Some(e)) if e > 0.0 => {
+            format!("after {} steps the loss is still {r:.3} above its level ({:.0} % of its peak)", i.waited, 100.0 * r / e)
+        }
+        _ => format!("after {} steps the loss is not back", i.waited),
+    }
+}
+
+fn settled(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
+    let residual = s.incident.residual.unwrap_or(0.0);
+    let state = s.verdict.cause.as_deref().is_some_and(|c| c != "config-change" && c != "bad-data");
+    if state && residual > 0.0 {
+        return back(s, way_back, skip, &format!("the loss settled {residual:.3} above its level"));
+    }
+    (Action::None, format!("the loss settled at another level ({residual:+.3}): compare validation loss and settings"))
+}
+
+fn back(s: &Situation<'_>, way_back: bool, skip: bool, reason: &str) -> (Action, String) {
+    let strikes = strikes(s);
+    if strikes >= STRIKES {
+        return (Action::Stop, format!("{reason}; {strikes} attempts met it at the same place: change something before going back again"));
+    }
+    if !way_back && s.inventory.checkpoints.is_empty() {
+        return (Action::Rollback, reason.to_owned());
+    }
+    if !way_back {
+        return (Action::Stop, format!("{reason}, and there is no checkpoint to go back to"));
+    }
+    let bad_data = s.verdict.posterior_of("bad-data");
+    let skips = skip && (s.verdict.cause.as_deref() == Some("bad-data") || bad_data >= SKIP_ANYWAY);
+    if skips {
+        return (Action::RollbackAndSkip, format!("{reason}, and bad data is likely ({bad_data:.2})"));
+    }
+    let doubt = if s.verdict.outcome == Outcome::Decided { "" } else { "; the cause is not decided: pick the change with care" };
+    (Action::Rollback, format!("{reason}{doubt}"))
+}
+
+/// Attempts, this one included, whose incident began at the same place.
+fn strikes(s: &Situation<'_>) -> usize {
+    let onset = s.run.steps[s.incident.onset_row];
+    let mut attempts: Vec<u32> = s
+        .incidents
+        .iter()
+        .filter(|i| i.signal == "loss" && i.attempt <= s.incident.attempt)
+        .filter(|i| s.run.steps[i.onset_row].abs_diff(onset) <= SAME_PLACE && i.shape == Shape::Divergent)
+        .map(|i| i.attempt)
+        .collect();
+    attempts.dedup();
+    attempts.len()
+}

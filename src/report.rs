@@ -1,0 +1,9 @@
+//! Renderers: each reads only the diagnosis.
+
+pub mod json;
+
+pub mod markdown;
+
+pub mod text;
+
+mod words;

@@ -1,0 +1,213 @@
+//! The diagnosis for a terminal: the answer first, then why, then what was not logged.
+//!
+//! Bold and colour are ANSI sequences; whoever prints to something else than a terminal strips them.
+
+use std::fmt::Write;
+
+use crate::diagnosis::{Diagnosed, Diagnosis};
+use crate::plan::{Action, Plan};
+use crate::report::words::{self, span};
+use crate::rules::Finding;
+use crate::verdict::{Outcome, UNKNOWN};
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+const PLAIN: &str = "\x1b[0m";
+
+/// Widest line.
+const WIDTH: usize = 96;
+/// Column at which the text of a labelled line begins.
+const LABEL: usize = 10;
+/// Pieces of evidence shown for and against a cause.
+const MOST_EVIDENCE: usize = 5;
+/// Losses of data shown.
+const MOST_LOSSES: usize = 3;
+
+/// The whole report.
+pub fn render(d: &Diagnosis) -> String {
+    let mut out = String::new();
+    header(&mut out, d);
+    if d.incidents.is_empty() {
+        let _ = writeln!(out, "\n{GREEN}{BOLD}nothing found{PLAIN}: no incident in {} rows", d.run.len());
+    }
+    for i in &d.incidents {
+        incident(&mut out, d, i);
+    }
+    footer(&mut out, d);
+    out
+}
+
+/// The plan of one incident alone.
+pub fn render_plan(d: &Diagnosis, x: &Diagnosed) -> String {
+    let mut out = String::new();
+    title(&mut out, x);
+    labelled(&mut out, "when", &words::when(d, x));
+    plan(&mut out, &x.plan, true);
+    out
+}
+
+fn header(out: &mut String, d: &Diagnosis) {
+    let source = match d.run.meta.sources.as_slice() {
+        [] => "-".to_owned(),
+        [only] => only.clone(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    };
+    let _ = writeln!(out, "{DIM}{source} · {}{PLAIN}", words::run(d));
+}
+
+fn title(out: &mut String, x: &Diagnosed) {
+    let i = &x.incident;
+    let colour = match x.plan.action {
+        Action::None => GREEN,
+        Action::Wait => YELLOW,
+        _ => RED,
+    };
+    let open = if i.open { ", still open" } else { "" };
+    let attempt = if i.attempt > 0 { format!(", attempt {}", i.attempt) } else { String::new() };
+    let signal = if i.signal == "loss" { "loss" } else { "gradient norm alone" };
+    let head = format!("incident {}: {signal}, {}, {}{open}{attempt}", x.id, i.kind.name(), i.shape.name());
+    let _ = writeln!(out, "\n{BOLD}{colour}{head}{PLAIN}");
+}
+
+fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed) {
+    title(out, x);
+    labelled(out, "when", &words::when(d, x));
+    if let Some(id) = x.same_as {
+        labelled(out, "", &format!("incident {id} met again by attempt {}; `plan --incident {}` has its plan", x.incident.attempt, x.id));
+        return;
+    }
+    labelled(out, "cause", &words::cause(&x.verdict));
+    plan(out, &x.plan, false);
+    evidence(out, x);
+    would_decide(out, x);
+}
+
+fn plan(out: &mut String, p: &Plan, whole: bool) {
+    labelled(out, "do", &format!("{}: {}", words::action(p.action), p.why));
+    let acts = matches!(p.action, Action::Rollback | Action::RollbackAndSkip);
+    if let Some(r) = &p.rollback {
+        let path = r.path.as_ref().map_or(String::new(), |p| format!(" ({p})"));
+        let lead = if acts { "back to" } else { "way back" };
+        let text = format!("checkpoint {}{path}, {} steps to do again; {}", r.step, r.steps_lost, r.why);
+        labelled(out, lead, &text);
+    }
+    // Without a way back and nothing to do, the rest of the plan is of no use to the reader.
+    if !whole && !acts && p.rollback.is_none() {
+        return;
+    }
+    skip(out, p);
+    if acts || whole {
+        for (n, change) in p.change.iter().enumerate() {
+            labelled(out, if n == 0 { "change" } else { "" }, change);
+        }
+    }
+    resume(out, p, acts || whole);
+    if whole {
+        for (n, c) in p.candidates.iter().enumerate() {
+            let mark = if c.fits { "ok" } else { "no" };
+            labelled(out, if n == 0 { "looked at" } else { "" }, &format!("{:>8} {mark}  {}", c.step, c.why));
+        }
+    }
+}
+
+fn skip(out: &mut String, p: &Plan) {
+    let Some(k) = &p.skip else { return };
+    let steps: Vec<String> = k.steps.iter().map(|(a, b)| span(*a, *b)).collect();
+    let samples: Vec<String> = k.samples.iter().map(|(a, b)| format!("[{a}, {b})")).collect();
+    let samples = if samples.is_empty() { String::new() } else { format!(", samples {}", samples.join(" ")) };
+    labelled(out, "skip", &format!("{} batches: steps {}{samples}; {}", k.batches, steps.join(", "), k.why));
+}
+
+fn resume(out: &mut String, p: &Plan, caveats: bool) {
+    let Some(resume) = &p.resume else { return };
+    for (n, line) in resume.command.iter().flat_map(|c| c.lines()).enumerate() {
+        let _ = writeln!(out, "  {:<w$}{BOLD}{line}{PLAIN}", if n == 0 { "type" } else { "" }, w = LABEL);
+    }
+    if caveats {
+        for (n, caveat) in resume.caveats.iter().enumerate() {
+            labelled(out, if n == 0 { "mind" } else { "" }, &format!("- {caveat}"));
+        }
+    }
+}
+
+fn evidence(out: &mut String, x: &Diagnosed) {
+    let leading: Vec<&str> = x.verdict.leading().take(2).map(|(c, _)| c).collect();
+    for (n, cause) in leading.iter().enumerate() {
+        let of_cause: Vec<&Finding> = x.verdict.evidence.iter().filter(|f| f.cause == *cause).collect();
+        let speaks: Vec<&&Finding> = of_cause.iter().filter(|f| (f.ratio - 1.0).abs() > 1e-9).collect();
+        if speaks.is_empty() || (n > 0 && x.verdict.outcome == Outcome::Decided) {
+            continue;
+        }
+        let _ = writeln!(out, "  {DIM}for and against {cause}{PLAIN}");
+        for f in speaks.iter().take(MOST_EVIDENCE) {
+            let (sign, colour) = if f.ratio > 1.0 { ("+", GREEN) } else { ("-", RED) };
+            let text = format!("{} (x{}, {})", words::says(f), words::ratio(f.ratio), f.id);
+            wrapped(out, &format!("    {colour}{sign}{PLAIN} "), 6, &text);
+        }
+    }
+}
+
+fn would_decide(out: &mut String, x: &Diagnosed) {
+    let v = &x.verdict;
+    if v.outcome == Outcome::Decided {
+        return;
+    }
+    if !v.deciding_signals.is_empty() {
+        labelled(out, "missing", &format!("would help to decide: {}", v.deciding_signals.join(", ")));
+    }
+    if let Some(e) = &v.experiment {
+        labelled(out, "try", &words::experiment(e));
+    }
+    if v.posterior.first().is_some_and(|(c, _)| c == UNKNOWN) {
+        labelled(out, "", "what is known speaks against every cause");
+    }
+}
+
+fn footer(out: &mut String, d: &Diagnosis) {
+    let leaned = d.incidents.iter().any(|i| i.incident.level.prior);
+    if leaned {
+        let text = "with few rows before it, the noise of the loss leans on that of a healthy run: about 1 % of its level";
+        labelled_after_gap(out, "few rows", text);
+    }
+    if !d.missing.is_empty() {
+        labelled_after_gap(out, "unlogged", &d.missing.join(", "));
+    }
+    for (n, loss) in d.run.losses.iter().take(MOST_LOSSES).enumerate() {
+        let place = if loss.place.is_empty() { String::new() } else { format!(", {}", loss.place) };
+        labelled(out, if n == 0 { "lost" } else { "" }, &format!("{}{place}: {}", loss.source, loss.what));
+    }
+    if d.run.losses.len() > MOST_LOSSES {
+        labelled(out, "", &format!("and {} more (--format json lists all)", d.run.losses.len() - MOST_LOSSES));
+    }
+}
+
+fn labelled_after_gap(out: &mut String, label: &str, text: &str) {
+    out.push('\n');
+    labelled(out, label, text);
+}
+
+fn labelled(out: &mut String, label: &str, text: &str) {
+    wrapped(out, &format!("  {label:<LABEL$}"), LABEL + 2, text);
+}
+
+/// Wraps at spaces; later lines are indented to where the text begins.
+fn wrapped(out: &mut String, lead: &str, indent: usize, text: &str) {
+    out.push_str(lead);
+    let mut column = indent;
+    for (n, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if n > 0 && column + 1 + length > WIDTH {
+            let _ = write!(out, "\n{:indent$}", "");
+            column = indent;
+        } else if n > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out.push('\n');
+}

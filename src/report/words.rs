@@ -1,0 +1,121 @@
+//! Sentences that several renderers share.
+
+use crate::diagnosis::{Diagnosed, Diagnosis};
+use crate::features::Value;
+use crate::plan::Action;
+use crate::rules::Finding;
+use crate::verdict::{Outcome, Separating, Verdict};
+
+/// What was read, in a line.
+pub(super) fn run(d: &Diagnosis) -> String {
+    let steps = match (d.run.steps.iter().min(), d.run.steps.iter().max()) {
+        (Some(a), Some(b)) => span(*a, *b),
+        _ => "-".to_owned(),
+    };
+    let attempts = d.run.attempts.len();
+    let attempts = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
+    format!("{} · {} rows, steps {steps}, {attempts}", d.run.meta.format, d.run.len())
+}
+
+/// A range of steps.
+pub(super) fn span(a: u64, b: u64) -> String {
+    if a == b { a.to_string() } else { format!("{a}-{b}") }
+}
+
+/// Onset, peak, returns and what led.
+pub(super) fn when(d: &Diagnosis, x: &Diagnosed) -> String {
+    let i = &x.incident;
+    let step = |row: usize| d.run.steps[row];
+    let mut parts = vec![format!("onset {}", step(i.onset_row))];
+    if let (Some(row), Some(peak)) = (i.peak_row, i.peak) {
+        let level = i.level.value;
+        let z = i.score.map_or(String::new(), |z| format!(", {z:.0} sd"));
+        parts.push(match i.signal {
+            "loss" => format!("peak {} ({peak:.4}: {:+.4} over {level:.4}{z})", step(row), i.excess.unwrap_or(0.0)),
+            _ => format!("peak {} ({peak:.3}: {:.0} times {level:.3})", step(row), peak / level),
+        });
+    }
+    if i.peaks.len() > 1 {
+        parts.push(format!("{} peaks", i.peaks.len()));
+    }
+    parts.push(match i.return_row {
+        Some(row) if i.return_is_bound => format!("back at {} at the latest", step(row)),
+        Some(row) => format!("back at {}", step(row)),
+        None => format!("not back after {} steps", i.waited),
+    });
+    if let (Some(row), "loss") = (i.grad_return_row, i.signal) {
+        parts.push(format!("gradient norm back at {}", step(row)));
+    }
+    if let Some(lead) = lead(x) {
+        parts.push(lead);
+    }
+    parts.join(", ")
+}
+
+fn lead(x: &Diagnosed) -> Option<String> {
+    let number = |name: &str| match x.features.get(name).copied().flatten() {
+        Some(Value::Number(v)) => Some(v),
+        _ => None,
+    };
+    let (name, steps) = ["u_lead", "g_lead"].iter().find_map(|n| Some((*n, number(n).filter(|v| *v >= 1.0)?)))?;
+    let what = if name == "u_lead" { "the update norm" } else { "the gradient norm" };
+    let s = if steps > 1.5 { "s" } else { "" };
+    Some(format!("{what} moved {steps:.0} step{s} earlier"))
+}
+
+/// The verdict in a line.
+pub(super) fn cause(v: &Verdict) -> String {
+    let leading: Vec<String> = v.posterior.iter().take(3).map(|(c, p)| format!("{c} {p:.2}")).collect();
+    match (v.outcome, &v.cause) {
+        (Outcome::Decided, Some(cause)) => format!("{cause} (posterior {:.2})", v.posterior_of(cause)),
+        (Outcome::Unexplained, _) => format!("unexplained: what is known speaks against every cause ({})", leading.join(", ")),
+        _ => format!("undecided: {}", leading.join(", ")),
+    }
+}
+
+/// The sentence of a piece of evidence; what does not hold is said to be not so, unless the sentence says it itself.
+pub(super) fn says(f: &Finding) -> String {
+    let denied = f.holds == Some(false) && !f.says.ends_with(": no");
+    if denied { format!("not so: {}", f.says) } else { f.says.clone() }
+}
+
+/// The advice in a word or two.
+pub(super) fn action(a: Action) -> &'static str {
+    match a {
+        Action::None => "nothing",
+        Action::Wait => "wait",
+        Action::Rollback => "go back",
+        Action::RollbackAndSkip => "go back and skip",
+        Action::Stop => "stop",
+    }
+}
+
+/// A likelihood ratio.
+pub(super) fn ratio(r: f64) -> String {
+    if r >= 10.0 || r.fract() == 0.0 { format!("{r:.0}") } else { format!("{r:.2}").trim_end_matches('0').to_owned() }
+}
+
+/// What an experiment would show.
+pub(super) fn experiment(e: &Separating) -> String {
+    let what = match e.kind.as_str() {
+        "forward-only" => "a forward pass over the batches, sequence by sequence, on the checkpoint before",
+        "same" => "the same data again from the checkpoint before",
+        "skip" => "the batches skipped, from the checkpoint before",
+        "other-seed" => "another data order from the checkpoint before",
+        "earlier-checkpoint" => "the same batches from an earlier checkpoint",
+        "lower-lr" => "half the learning rate from the checkpoint before",
+        "fp32-attention" => "attention in fp32 from the checkpoint before",
+        "optimizer-reset" => "the optimizer state reset at the checkpoint before",
+        "other-nodes" => "the same step on other nodes",
+        other => other,
+    };
+    let predicts: Vec<String> = e
+        .predictions
+        .iter()
+        .map(|(cause, outlook, note)| {
+            let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+            format!("if {cause}, {}{note}", outlook.words())
+        })
+        .collect();
+    format!("{what}: {}", predicts.join("; "))
+}

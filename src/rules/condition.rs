@@ -1,0 +1,155 @@
+//! Conditions: SQL over features, three-valued, evaluated by polars.
+
+use polars::lazy::dsl::{AggExpr, BooleanFunction, Expr, FunctionExpr, Operator};
+use polars::prelude::{Column, DataFrame, DataType, IntoLazy, NamedFrom, PolarsResult, Series};
+use serde::Deserialize;
+
+use crate::features::{Row, Value, catalogue};
+
+/// A checked condition.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Condition {
+    sql: String,
+    expr: Expr,
+    features: Vec<String>,
+}
+
+/// A condition is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConditionError {
+    /// Not an SQL expression.
+    #[error("not an SQL condition: {0}")]
+    Sql(String),
+    /// A part could turn "unknown" into an answer, or is not meant for conditions.
+    #[error("{what} is not allowed in a condition: {why}")]
+    NotAllowed {
+        /// The part.
+        what: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// A column is not a feature, or has another type.
+    #[error("{0}")]
+    Evaluation(String),
+    /// No feature is read.
+    #[error("it reads no feature, so it always gives the same answer")]
+    Constant,
+    /// With every feature unknown it still has an answer.
+    #[error("it answers although nothing is known: unknown features must leave it unknown")]
+    Answers,
+    /// The result is not true or false.
+    #[error("it gives {0}, not true or false")]
+    NotBoolean(String),
+}
+
+impl TryFrom<String> for Condition {
+    type Error = ConditionError;
+
+    fn try_from(sql: String) -> Result<Self, ConditionError> {
+        Self::parse(&sql)
+    }
+}
+
+impl Condition {
+    /// Parses and checks a condition (codebases.md §3.2: both parts of the check are needed).
+    pub fn parse(sql: &str) -> Result<Self, ConditionError> {
+        let expr = polars::sql::sql_expr(sql).map_err(|e| ConditionError::Sql(first_line(&e.to_string())))?;
+        for node in &expr {
+            allowed(node)?;
+        }
+        let mut features: Vec<String> = expr.clone().meta().root_names().iter().map(ToString::to_string).collect();
+        features.sort();
+        features.dedup();
+        if features.is_empty() {
+            return Err(ConditionError::Constant);
+        }
+        let condition = Self { sql: sql.to_owned(), expr, features };
+        condition.unknown_stays_unknown()?;
+        Ok(condition)
+    }
+
+    /// The condition as written.
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// The features that it reads, sorted.
+    pub fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    fn unknown_stays_unknown(&self) -> Result<(), ConditionError> {
+        let nothing: Row = catalogue().map(|f| (f.name, None)).collect();
+        let out = select(&[self], &nothing).map_err(|e| ConditionError::Evaluation(first_line(&e.to_string())))?;
+        let column = out.columns().first().ok_or(ConditionError::Constant)?;
+        if column.dtype() != &DataType::Boolean {
+            return Err(ConditionError::NotBoolean(column.dtype().to_string()));
+        }
+        if column.null_count() == column.len() { Ok(()) } else { Err(ConditionError::Answers) }
+    }
+}
+
+/// Answers of conditions on a row: `None` where something they need is unknown.
+pub(super) fn evaluate(conditions: &[&Condition], row: &Row) -> Vec<Option<bool>> {
+    let Ok(out) = select(conditions, row) else { return vec![None; conditions.len()] };
+    let answer = |c: &Column| c.bool().ok().and_then(|b| b.get(0));
+    out.columns().iter().map(answer).collect()
+}
+
+fn select(conditions: &[&Condition], row: &Row) -> PolarsResult<DataFrame> {
+    let columns = row.iter().map(|(name, value)| column(name, *value)).collect();
+    let frame = DataFrame::new(1, columns)?;
+    let named = conditions.iter().enumerate().map(|(i, c)| c.expr.clone().alias(format!("{i}")));
+    frame.lazy().select(named.collect::<Vec<_>>()).collect()
+}
+
+fn column(name: &str, value: Option<Value>) -> Column {
+    let boolean = crate::features::feature(name).is_some_and(|f| f.boolean);
+    let series = match value {
+        Some(Value::Bool(b)) => Series::new(name.into(), [Some(b)]),
+        Some(Value::Number(v)) => Series::new(name.into(), [Some(v).filter(|v| v.is_finite())]),
+        None if boolean => Series::new(name.into(), [None::<bool>]),
+        None => Series::new(name.into(), [None::<f64>]),
+    };
+    series.into()
+}
+
+const ERASES: &str = "it can turn an unknown feature into an answer";
+const PLAIN: &str = "write comparisons of features joined with AND, OR and NOT";
+
+/// The allow-list. What is not on it could erase "unknown", or has no place in a condition.
+fn allowed(node: &Expr) -> Result<(), ConditionError> {
+    let refuse = |what: String, why| Err(ConditionError::NotAllowed { what, why });
+    match node {
+        Expr::Literal(value) if value.get_datatype() == DataType::Null => refuse("the literal NULL".to_owned(), ERASES),
+        Expr::Column(_) | Expr::Literal(_) | Expr::Cast { .. } | Expr::Agg(AggExpr::Implode { .. }) => Ok(()),
+        Expr::BinaryExpr { op: Operator::EqValidity | Operator::NotEqValidity, .. } => {
+            refuse("IS DISTINCT FROM".to_owned(), ERASES)
+        }
+        Expr::BinaryExpr { .. } => Ok(()),
+        Expr::Function { function, .. } => function_allowed(function),
+        Expr::Alias(_, name) => refuse(format!("`{name}` after the condition (read as an alias)"), PLAIN),
+        Expr::Ternary { .. } => refuse("CASE, IF or NULLIF".to_owned(), ERASES),
+        Expr::Agg(_) | Expr::Len => refuse("an aggregate".to_owned(), PLAIN),
+        other => refuse(format!("`{other}`"), PLAIN),
+    }
+}
+
+fn function_allowed(function: &FunctionExpr) -> Result<(), ConditionError> {
+    let refuse = |why| Err(ConditionError::NotAllowed { what: format!("`{function}`"), why });
+    match function {
+        FunctionExpr::Boolean(BooleanFunction::IsNull | BooleanFunction::IsNotNull) => refuse(ERASES),
+        FunctionExpr::Boolean(BooleanFunction::Not | BooleanFunction::IsIn { .. })
+        | FunctionExpr::Abs
+        | FunctionExpr::Negate
+        | FunctionExpr::Pow(_)
+        | FunctionExpr::Log => Ok(()),
+        FunctionExpr::Coalesce | FunctionExpr::FillNull => refuse(ERASES),
+        _ => refuse(PLAIN),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
