@@ -22,7 +22,10 @@ pub fn median(values: &mut [f64]) -> f64 {
     if values.len() % 2 == 1 {
         return upper;
     }
-    let lower = values[..middle].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let lower = values[..middle]
+        .iter()
+        .copied()
+        .fold(f64::NEG_INFINITY, f64::max);
     f64::midpoint(lower, upper)
 }
 
@@ -41,7 +44,10 @@ pub fn mad(values: &[f64], centre: f64) -> f64 {
 pub fn quantum(values: &[f64]) -> f64 {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
-    let gaps = sorted.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 1e-12);
+    let gaps = sorted
+        .windows(2)
+        .map(|w| w[1] - w[0])
+        .filter(|d| *d > 1e-12);
     let smallest = gaps.fold(f64::INFINITY, f64::min);
     if smallest.is_finite() { smallest } else { 0.0 }
 }
@@ -54,7 +60,11 @@ pub fn half_median_slope(x: &[f64], y: &[f64]) -> f64 {
     }
     let (early_x, late_x) = (median_of(&x[..half]), median_of(&x[y.len() - half..]));
     let (early_y, late_y) = (median_of(&y[..half]), median_of(&y[y.len() - half..]));
-    if late_x > early_x { (late_y - early_y) / (late_x - early_x) } else { 0.0 }
+    if late_x > early_x {
+        (late_y - early_y) / (late_x - early_x)
+    } else {
+        0.0
+    }
 }
 
 /// Theil–Sen slope: the median of the slopes of all pairs. At most 200 points are used, evenly picked.
@@ -88,7 +98,11 @@ pub fn kendall(y: &[f64]) -> Option<f64> {
 
 fn picks(len: usize) -> Vec<usize> {
     const MOST: usize = 200;
-    if len <= MOST { (0..len).collect() } else { (0..MOST).map(|i| i * (len - 1) / (MOST - 1)).collect() }
+    if len <= MOST {
+        (0..len).collect()
+    } else {
+        (0..MOST).map(|i| i * (len - 1) / (MOST - 1)).collect()
+    }
 }
 
 /// Pearson correlation of pairs. `None` for fewer than three pairs or a constant side.
@@ -148,7 +162,10 @@ mod tests {
 
     #[test]
     fn correlation_and_trend() {
-        assert!(near(pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]).unwrap(), 1.0));
+        assert!(near(
+            pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]).unwrap(),
+            1.0
+        ));
         assert_eq!(pearson(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
         assert!(near(kendall(&[1.0, 2.0, 3.0, 4.0]).unwrap(), 1.0));
     }

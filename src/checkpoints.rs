@@ -53,10 +53,15 @@ pub fn inventory(run: &Run, given: &Given) -> Inventory {
 }
 
 fn listed(steps: impl Iterator<Item = u64>, origin: Origin) -> Inventory {
-    let mut checkpoints: Vec<Checkpoint> = steps.map(|step| Checkpoint { step, path: None }).collect();
+    let mut checkpoints: Vec<Checkpoint> =
+        steps.map(|step| Checkpoint { step, path: None }).collect();
     checkpoints.sort_by_key(|c| c.step);
     checkpoints.dedup();
-    Inventory { checkpoints, origin, unfinished: Vec::new() }
+    Inventory {
+        checkpoints,
+        origin,
+        unfinished: Vec::new(),
+    }
 }
 
 /// Multiples of `every` up to the last update of the log, the last `keep` of them.
@@ -74,7 +79,10 @@ fn logged(run: &Run) -> Inventory {
         match event.kind {
             EventKind::SaveStarted => started.push(step),
             EventKind::Saved => {
-                let path = event.path.clone().or_else(|| saved.get(&step).cloned().flatten());
+                let path = event
+                    .path
+                    .clone()
+                    .or_else(|| saved.get(&step).cloned().flatten());
                 saved.insert(step, path);
             }
             EventKind::Deleted => {
@@ -86,10 +94,24 @@ fn logged(run: &Run) -> Inventory {
             _ => {}
         }
     }
-    let mut unfinished: Vec<u64> = started.into_iter().filter(|s| !saved.contains_key(s)).collect();
+    let mut unfinished: Vec<u64> = started
+        .into_iter()
+        .filter(|s| !saved.contains_key(s))
+        .collect();
     unfinished.sort_unstable();
     unfinished.dedup();
-    let origin = if saved.is_empty() { Origin::Unknown } else { Origin::Logged };
-    let checkpoints = saved.into_iter().map(|(step, path)| Checkpoint { step, path }).collect();
-    Inventory { checkpoints, origin, unfinished }
+    let origin = if saved.is_empty() {
+        Origin::Unknown
+    } else {
+        Origin::Logged
+    };
+    let checkpoints = saved
+        .into_iter()
+        .map(|(step, path)| Checkpoint { step, path })
+        .collect();
+    Inventory {
+        checkpoints,
+        origin,
+        unfinished,
+    }
 }

@@ -14,8 +14,15 @@ use clap::{Parser, Subcommand};
 
 /// Explains loss spikes in large-model training from the logs that the run already wrote.
 #[derive(Debug, Parser)]
-#[command(name = "whyspike", version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "Exit status: 0 it ran; 1 `check` found what it fails on; 2 it could not run.")]
+#[command(
+    name = "whyspike",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+#[command(
+    after_help = "Exit status: 0 it ran; 1 `check` found what it fails on; 2 it could not run."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

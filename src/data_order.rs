@@ -35,7 +35,10 @@ impl DataOrder {
         if let Some(start) = start_point(&points) {
             points.insert(0, start);
         }
-        (points.len() >= 2).then_some(Self { points, logged: true })
+        (points.len() >= 2).then_some(Self {
+            points,
+            logged: true,
+        })
     }
 
     fn from_batches(run: &Run, rows: &[usize]) -> Option<Self> {
@@ -53,7 +56,10 @@ impl DataOrder {
             update = now;
             points.push((update, samples));
         }
-        Some(Self { points, logged: false })
+        Some(Self {
+            points,
+            logged: false,
+        })
     }
 
     /// Samples read once `update` is done; linear between logged points, and on from the last two.
@@ -102,11 +108,17 @@ impl DataOrder {
 
 /// The start of the run, where the first point fits batches of the size that follows.
 fn start_point(points: &[(u64, u64)]) -> Option<(u64, u64)> {
-    let [(u0, s0), (u1, s1), ..] = points else { return None };
+    let [(u0, s0), (u1, s1), ..] = points else {
+        return None;
+    };
     let batch = s1.checked_sub(*s0)? / (u1 - u0).max(1);
     let before = s0.checked_sub(batch * u0)?;
     // A ramp-up leaves another count at the start: then nothing before the first row is claimed.
-    if before == 0 && *u0 > 0 { Some((0, 0)) } else { s0.checked_sub(batch).map(|s| (u0 - 1, s)) }
+    if before == 0 && *u0 > 0 {
+        Some((0, 0))
+    } else {
+        s0.checked_sub(batch).map(|s| (u0 - 1, s))
+    }
 }
 
 #[cfg(test)]
@@ -114,7 +126,10 @@ mod tests {
     use super::*;
 
     fn order(points: &[(u64, u64)]) -> DataOrder {
-        DataOrder { points: points.to_vec(), logged: true }
+        DataOrder {
+            points: points.to_vec(),
+            logged: true,
+        }
     }
 
     #[test]
@@ -134,6 +149,9 @@ mod tests {
     #[test]
     fn the_start_is_claimed_only_where_it_fits() {
         assert_eq!(start_point(&[(2, 24), (4, 48)]), Some((0, 0)));
-        assert_eq!(start_point(&[(31_214, 47_768_496), (31_215, 47_770_544)]), Some((31_213, 47_766_448)));
+        assert_eq!(
+            start_point(&[(31_214, 47_768_496), (31_215, 47_770_544)]),
+            Some((31_213, 47_766_448))
+        );
     }
 }

@@ -96,7 +96,12 @@ pub enum Shape {
 
 impl Shape {
     /// All shapes.
-    pub const ALL: [Self; 4] = [Self::Transient, Self::Recoverable, Self::Divergent, Self::LevelShift];
+    pub const ALL: [Self; 4] = [
+        Self::Transient,
+        Self::Recoverable,
+        Self::Divergent,
+        Self::LevelShift,
+    ];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
@@ -122,7 +127,11 @@ pub(crate) fn level_before(series: &Series) -> Option<Level> {
 
 /// Finds the incidents of a run, in order of attempt and onset.
 pub fn detect(run: &Run) -> Vec<Incident> {
-    let mut out: Vec<Incident> = run.attempts.iter().flat_map(|a| detect_attempt(run, a)).collect();
+    let mut out: Vec<Incident> = run
+        .attempts
+        .iter()
+        .flat_map(|a| detect_attempt(run, a))
+        .collect();
     out.sort_by_key(|i| (i.attempt, i.onset_row));
     out
 }
@@ -133,18 +142,23 @@ fn detect_attempt(run: &Run, attempt: &Attempt) -> Vec<Incident> {
     let (mut found, norms) = std::thread::scope(|scope| {
         let norms = scope.spawn(|| scan::scan(&grad, &scan::GRAD));
         let found = scan::scan(&loss, &scan::LOSS);
-        (found, norms.join().unwrap_or_else(|e| std::panic::resume_unwind(e)))
+        (
+            found,
+            norms
+                .join()
+                .unwrap_or_else(|e| std::panic::resume_unwind(e)),
+        )
     });
     episode::add_non_finite(&mut found, run, attempt, &loss);
     let mut out: Vec<Incident> = found
         .into_iter()
         .filter(|e| attempt.rows.contains(&e.alarm_row))
         .map(|e| e.within(attempt, &loss))
-        .map(|e| shape::incident(run, attempt, e, &loss, &grad))
+        .map(|e| shape::incident(run, attempt, &e, &loss, &grad))
         .collect();
     for norm in norms {
         if shape::isolated_norm(run, attempt, &norm, &grad, &out) {
-            out.push(shape::norm_incident(run, attempt, norm, &grad));
+            out.push(shape::norm_incident(run, attempt, &norm, &grad));
         }
     }
     out

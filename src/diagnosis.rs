@@ -83,10 +83,23 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
             framework: framework.as_ref(),
         });
         let same_as = same_as(&run, &found, n);
-        incidents.push(Diagnosed { id: n + 1, incident: incident.clone(), features, verdict, plan, same_as });
+        incidents.push(Diagnosed {
+            id: n + 1,
+            incident: incident.clone(),
+            features,
+            verdict,
+            plan,
+            same_as,
+        });
     }
     let missing = ASKED_FOR.into_iter().filter(|s| !has(&run, s)).collect();
-    Diagnosis { run, inventory, framework, missing, incidents }
+    Diagnosis {
+        run,
+        inventory,
+        framework,
+        missing,
+        incidents,
+    }
 }
 
 /// Onsets of different attempts this close are the same place.
@@ -97,7 +110,8 @@ fn same_as(run: &Run, found: &[Incident], n: usize) -> Option<usize> {
     let near = |i: &Incident| {
         i.attempt < mine.attempt
             && i.signal == mine.signal
-            && run.steps[i.onset_row].abs_diff(run.steps[mine.onset_row]) <= SAME_PLACE + 2 * run.spacing()
+            && run.steps[i.onset_row].abs_diff(run.steps[mine.onset_row])
+                <= SAME_PLACE + 2 * run.spacing()
     };
     found[..n].iter().position(near).map(|at| at + 1)
 }

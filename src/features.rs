@@ -48,7 +48,16 @@ const fn number(
     about: &'static str,
     compute: fn(&Context<'_>) -> Option<f64>,
 ) -> Feature {
-    Feature { id, name, unit, window, needs, about, boolean: false, compute }
+    Feature {
+        id,
+        name,
+        unit,
+        window,
+        needs,
+        about,
+        boolean: false,
+        compute,
+    }
 }
 
 const fn boolean(
@@ -59,7 +68,16 @@ const fn boolean(
     about: &'static str,
     compute: fn(&Context<'_>) -> Option<f64>,
 ) -> Feature {
-    Feature { id, name, unit: "true or false", window, needs, about, boolean: true, compute }
+    Feature {
+        id,
+        name,
+        unit: "true or false",
+        window,
+        needs,
+        about,
+        boolean: true,
+        compute,
+    }
 }
 
 /// A feature of the catalogue that this version does not compute; it is always unknown.
@@ -119,19 +137,27 @@ pub fn feature(name: &str) -> Option<&'static Feature> {
 /// Measures an incident. `incidents` are all incidents of the run.
 pub fn measure(run: &Run, incident: &Incident, incidents: &[Incident]) -> Row {
     let context = Context::new(run, incident, incidents);
-    catalogue().map(|f| (f.name, value(f, (f.compute)(&context)))).collect()
+    catalogue()
+        .map(|f| (f.name, value(f, (f.compute)(&context))))
+        .collect()
 }
 
 fn value(feature: &Feature, raw: Option<f64>) -> Option<Value> {
     let raw = raw.filter(|v| v.is_finite())?;
-    Some(if feature.boolean { Value::Bool(raw != 0.0) } else { Value::Number(raw) })
+    Some(if feature.boolean {
+        Value::Bool(raw != 0.0)
+    } else {
+        Value::Number(raw)
+    })
 }
 
 /// The signals that the unknown features of a row would need and the run does not have.
 pub fn missing_signals(run: &Run, row: &Row) -> Vec<&'static str> {
     let unknown = catalogue().filter(|f| row.get(f.name).is_some_and(Option::is_none));
-    let mut out: Vec<&'static str> =
-        unknown.flat_map(|f| f.needs.iter().copied()).filter(|s| !has(run, s)).collect();
+    let mut out: Vec<&'static str> = unknown
+        .flat_map(|f| f.needs.iter().copied())
+        .filter(|s| !has(run, s))
+        .collect();
     out.sort_unstable();
     out.dedup();
     out

@@ -64,8 +64,13 @@ pub trait LineReader: Sync {
 }
 
 /// Every format, in the order in which equal certainty is decided.
-pub const INGESTERS: &[&Ingester] =
-    &[&parquet::INGESTER, &megatron::INGESTER, &hf_state::INGESTER, &jsonl::INGESTER, &csv::INGESTER];
+pub const INGESTERS: &[&Ingester] = &[
+    &parquet::INGESTER,
+    &megatron::INGESTER,
+    &hf_state::INGESTER,
+    &jsonl::INGESTER,
+    &csv::INGESTER,
+];
 
 /// Options of [`read`].
 #[derive(Debug, Default)]
@@ -97,13 +102,17 @@ pub enum IngestError {
         path: String,
     },
     /// A folder holds nothing that is recognised.
-    #[error("{path}: no log of a known format in this folder; name the file, or see `whyspike formats`")]
+    #[error(
+        "{path}: no log of a known format in this folder; name the file, or see `whyspike formats`"
+    )]
     NoLogs {
         /// The path.
         path: String,
     },
     /// The format of a source is not known.
-    #[error("{path}: not a log of a known format ({hint}); see `whyspike formats`, or name one with --format")]
+    #[error(
+        "{path}: not a log of a known format ({hint}); see `whyspike formats`, or name one with --format"
+    )]
     Unknown {
         /// The path.
         path: String,
@@ -119,7 +128,9 @@ pub enum IngestError {
         known: String,
     },
     /// The pieces of a run are of different formats.
-    #[error("{path} is {format}, but {first} is {first_format}: give pieces of one run in one format")]
+    #[error(
+        "{path} is {format}, but {first} is {first_format}: give pieces of one run in one format"
+    )]
     Mixed {
         /// The path.
         path: String,
@@ -168,7 +179,9 @@ pub fn read(
 ) -> Result<Run, IngestError> {
     let forced = options.format.as_deref().map(by_name).transpose()?;
     let files = open::expand(paths, &|head| recognise(head).is_some())?;
-    let Some(first) = files.first().cloned() else { return Err(IngestError::NoInput) };
+    let Some(first) = files.first().cloned() else {
+        return Err(IngestError::NoInput);
+    };
     let mut pieces: Vec<(String, Rows)> = Vec::new();
     let mut chosen: Option<&'static Ingester> = forced;
     for file in &files {
@@ -193,7 +206,9 @@ pub fn read(
         let rows = read_source(&mut opened, found, progress)?;
         pieces.push((show(file), rows));
     }
-    let Some(format) = chosen else { return Err(IngestError::NoInput) };
+    let Some(format) = chosen else {
+        return Err(IngestError::NoInput);
+    };
     build(pieces, format, aliases, options, &show(&first))
 }
 
@@ -217,7 +232,11 @@ fn build(
     for (path, rows) in pieces {
         builder.add(&path, rows);
     }
-    let no_steps = |source| IngestError::NoSteps { path: first.to_owned(), format: format.name, source };
+    let no_steps = |source| IngestError::NoSteps {
+        path: first.to_owned(),
+        format: format.name,
+        source,
+    };
     builder.finish().map_err(no_steps)
 }
 
@@ -234,10 +253,18 @@ pub fn recognise(head: &[u8]) -> Option<&'static Ingester> {
 }
 
 fn by_name(name: &str) -> Result<&'static Ingester, IngestError> {
-    INGESTERS.iter().copied().find(|i| i.name == name).ok_or_else(|| IngestError::NoFormat {
-        name: name.to_owned(),
-        known: INGESTERS.iter().map(|i| i.name).collect::<Vec<_>>().join(", "),
-    })
+    INGESTERS
+        .iter()
+        .copied()
+        .find(|i| i.name == name)
+        .ok_or_else(|| IngestError::NoFormat {
+            name: name.to_owned(),
+            known: INGESTERS
+                .iter()
+                .map(|i| i.name)
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
 }
 
 fn read_source(
@@ -255,7 +282,10 @@ fn read_source(
         Reader::Whole(read) => {
             let bytes = opened.rest()?;
             progress(bytes.len() as u64, Some(bytes.len() as u64));
-            read(bytes, &mut rows).map_err(|what| IngestError::Broken { path: opened.name(), what })?;
+            read(bytes, &mut rows).map_err(|what| IngestError::Broken {
+                path: opened.name(),
+                what,
+            })?;
         }
     }
     Ok(rows)
@@ -268,7 +298,9 @@ fn read_lines(
     rows: &mut Rows,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<(), IngestError> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let cores = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(8);
     let mut line: u64 = 1;
     loop {
         let mut chunks = Vec::with_capacity(cores);
@@ -300,15 +332,25 @@ fn parse_together(chunks: &[Vec<u8>], reader: &dyn LineReader) -> Vec<(Rows, u64
         return vec![parse(only)];
     }
     std::thread::scope(|scope| {
-        let threads: Vec<_> = chunks.iter().map(|chunk| scope.spawn(move || parse(chunk))).collect();
-        threads.into_iter().map(|t| t.join().unwrap_or_else(|e| std::panic::resume_unwind(e))).collect()
+        let threads: Vec<_> = chunks
+            .iter()
+            .map(|chunk| scope.spawn(move || parse(chunk)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|e| std::panic::resume_unwind(e)))
+            .collect()
     })
 }
 
 /// Turns the line numbers of a chunk, which count from its start, into those of the source.
 fn numbered(mut part: Rows, first_line: u64) -> Rows {
     for loss in &mut part.losses {
-        if let Some(n) = loss.place.strip_prefix("line +").and_then(|n| n.parse::<u64>().ok()) {
+        if let Some(n) = loss
+            .place
+            .strip_prefix("line +")
+            .and_then(|n| n.parse::<u64>().ok())
+        {
             loss.place = format!("line {}", first_line + n);
         }
     }
@@ -325,7 +367,10 @@ fn unknown(opened: &Opened, path: &Source) -> IngestError {
     } else {
         "no line of it looks like a training step"
     };
-    IngestError::Unknown { path: show(path), hint }
+    IngestError::Unknown {
+        path: show(path),
+        hint,
+    }
 }
 
 fn show(source: &Source) -> String {

@@ -94,18 +94,47 @@ pub fn plan(s: &Situation<'_>) -> Plan {
     if let Some(no_way) = no_way {
         why = format!("{why}; {no_way}");
     }
-    let resume = rollback.as_ref().map(|r| how(s, r, skip.as_ref(), order.as_ref()));
-    Plan { action, why, rollback, skip, change: change(s), resume, candidates }
+    let resume = rollback
+        .as_ref()
+        .map(|r| how(s, r, skip.as_ref(), order.as_ref()));
+    Plan {
+        action,
+        why,
+        rollback,
+        skip,
+        change: change(s),
+        resume,
+        candidates,
+    }
 }
 
-fn how(s: &Situation<'_>, back: &Rollback, skip: Option<&Skip>, order: Option<&DataOrder>) -> Resume {
-    let updates = skip.and_then(|k| k.steps.first()).map(|(a, b)| (s.run.updates_after(*a), s.run.updates_after(*b)));
+fn how(
+    s: &Situation<'_>,
+    back: &Rollback,
+    skip: Option<&Skip>,
+    order: Option<&DataOrder>,
+) -> Resume {
+    let updates = skip
+        .and_then(|k| k.steps.first())
+        .map(|(a, b)| (s.run.updates_after(*a), s.run.updates_after(*b)));
     let ramp = updates.zip(order).is_some_and(|((_, last), o)| {
         matches!((o.batch_at(back.step + 1), o.batch_at(last)), (Some(a), Some(b)) if a != b)
     });
-    let earlier = s.run.events.iter().filter(|e| e.kind == EventKind::DataSkipped);
-    let earlier = earlier.filter_map(|e| e.path.clone().or(e.step.map(|x| x.to_string()))).collect();
-    let request = Request { checkpoint: back.step, path: back.path.clone(), skip: updates, earlier, ramp };
+    let earlier = s
+        .run
+        .events
+        .iter()
+        .filter(|e| e.kind == EventKind::DataSkipped);
+    let earlier = earlier
+        .filter_map(|e| e.path.clone().or(e.step.map(|x| x.to_string())))
+        .collect();
+    let request = Request {
+        checkpoint: back.step,
+        path: back.path.clone(),
+        skip: updates,
+        earlier,
+        ramp,
+    };
     let mut out = resume(s.framework, &request);
     if !s.run.meta.base_known {
         out.caveats.push("whether the log counts steps from 0 or 1 could not be told: 1 is assumed (--step-base)".to_owned());
@@ -120,7 +149,9 @@ fn change(s: &Situation<'_>) -> Vec<String> {
         (None, Outcome::Unexplained) => Vec::new(),
         (None, _) => {
             let leading = s.verdict.leading().take(2);
-            leading.filter_map(|(c, _)| Some(format!("if {c}: {}", remedy(c)?))).collect()
+            leading
+                .filter_map(|(c, _)| Some(format!("if {c}: {}", remedy(c)?)))
+                .collect()
         }
     }
 }
@@ -145,7 +176,8 @@ impl Situation<'_> {
     /// First departure of any signal, as a step of the source.
     fn first_departure(&self) -> u64 {
         let onset = self.run.steps[self.incident.onset_row];
-        self.number("onset_step").map_or(onset, |s| (s as u64).min(onset))
+        self.number("onset_step")
+            .map_or(onset, |s| (s as u64).min(onset))
     }
 
     /// The causes that the plan must hold for: the decided one, or all that are still likely.
@@ -153,7 +185,12 @@ impl Situation<'_> {
         const LIKELY: f64 = 0.15;
         match &self.verdict.cause {
             Some(cause) => vec![cause.clone()],
-            None => self.verdict.leading().filter(|(_, p)| *p >= LIKELY).map(|(c, _)| c.to_owned()).collect(),
+            None => self
+                .verdict
+                .leading()
+                .filter(|(_, p)| *p >= LIKELY)
+                .map(|(c, _)| c.to_owned())
+                .collect(),
         }
     }
 }

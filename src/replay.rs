@@ -69,11 +69,19 @@ pub enum Outcome {
 }
 
 /// Compares two attempts over their common steps. `until` cuts the comparison of losses off before an incident.
-pub fn compare(run: &Run, earlier: &Attempt, later: &Attempt, until: Option<u64>) -> Option<Replay> {
+pub fn compare(
+    run: &Run,
+    earlier: &Attempt,
+    later: &Attempt,
+    until: Option<u64>,
+) -> Option<Replay> {
     let pairs = common(run, earlier, later);
     let (first, last) = (pairs.first()?, pairs.last()?);
-    let quiet: Vec<(usize, usize)> =
-        pairs.iter().copied().filter(|(a, _)| until.is_none_or(|u| run.steps[*a] < u)).collect();
+    let quiet: Vec<(usize, usize)> = pairs
+        .iter()
+        .copied()
+        .filter(|(a, _)| until.is_none_or(|u| run.steps[*a] < u))
+        .collect();
     let (a, b) = losses(run, &quiet);
     let (correlation, best_lag) = correlate(&a, &b);
     Some(Replay {
@@ -105,8 +113,13 @@ fn common(run: &Run, earlier: &Attempt, later: &Attempt) -> Vec<(usize, usize)> 
 }
 
 fn losses(run: &Run, pairs: &[(usize, usize)]) -> (Vec<f64>, Vec<f64>) {
-    let Some(loss) = run.column("loss") else { return (Vec::new(), Vec::new()) };
-    pairs.iter().filter_map(|(a, b)| Some((loss.finite(*a)?, loss.finite(*b)?))).unzip()
+    let Some(loss) = run.column("loss") else {
+        return (Vec::new(), Vec::new());
+    };
+    pairs
+        .iter()
+        .filter_map(|(a, b)| Some((loss.finite(*a)?, loss.finite(*b)?)))
+        .unzip()
 }
 
 fn correlate(a: &[f64], b: &[f64]) -> (Option<f64>, Option<(i64, f64)>) {
@@ -118,8 +131,8 @@ fn correlate(a: &[f64], b: &[f64]) -> (Option<f64>, Option<(i64, f64)>) {
     let most = LAGS.min(a.len().saturating_sub(FEWEST));
     let mut best: Option<(i64, f64)> = same.map(|r| (0, r));
     for lag in 1..=most {
-        let forth = pearson(&ra[lag..], &rb).map(|r| (lag as i64, r));
-        let back = pearson(&ra, &rb[lag..]).map(|r| (-(lag as i64), r));
+        let forth = pearson(&ra[lag..], &rb).map(|r| (signed(lag), r));
+        let back = pearson(&ra, &rb[lag..]).map(|r| (-signed(lag), r));
         for candidate in [forth, back].into_iter().flatten() {
             if best.is_none_or(|(_, r)| candidate.1 > r) {
                 best = Some(candidate);
@@ -127,6 +140,10 @@ fn correlate(a: &[f64], b: &[f64]) -> (Option<f64>, Option<(i64, f64)>) {
         }
     }
     (same, best)
+}
+
+fn signed(lag: usize) -> i64 {
+    i64::try_from(lag).unwrap_or(i64::MAX)
 }
 
 fn clipped(y: &[f64]) -> Vec<f64> {
@@ -157,7 +174,9 @@ const SEEDS: [&str; 4] = ["data_seed", "seed", "dataloader_seed", "shuffle_seed"
 
 fn seeds(run: &Run, pairs: &[(usize, usize)]) -> Option<(f64, f64)> {
     let (a, b) = *pairs.first()?;
-    SEEDS.iter().find_map(|s| Some((run.value(s, a)?, run.value(s, b)?)))
+    SEEDS
+        .iter()
+        .find_map(|s| Some((run.value(s, a)?, run.value(s, b)?)))
 }
 
 fn seeds_differ(run: &Run, pairs: &[(usize, usize)]) -> bool {
@@ -169,16 +188,25 @@ fn seeds_agree(run: &Run, pairs: &[(usize, usize)]) -> bool {
 }
 
 fn positions_agree(run: &Run, pairs: &[(usize, usize)]) -> bool {
-    let Some(samples) = run.column("consumed_samples") else { return false };
-    pairs.iter().all(|(a, b)| samples.finite(*a) == samples.finite(*b) && samples.finite(*a).is_some())
+    let Some(samples) = run.column("consumed_samples") else {
+        return false;
+    };
+    pairs
+        .iter()
+        .all(|(a, b)| samples.finite(*a) == samples.finite(*b) && samples.finite(*a).is_some())
 }
 
 fn position_jump(run: &Run, pairs: &[(usize, usize)]) -> Option<Data> {
     let samples = run.column("consumed_samples")?;
     let shift = |(a, b): &(usize, usize)| Some(samples.finite(*b)? - samples.finite(*a)?);
     let last = pairs.iter().rev().find_map(shift)?;
-    let (from, _) = pairs.iter().find(|p| shift(p).is_some_and(|s| s.abs() > 0.5))?;
-    (last > 0.5).then_some(Data::Skipped { from_step: run.steps[*from], samples: last as u64 })
+    let (from, _) = pairs
+        .iter()
+        .find(|p| shift(p).is_some_and(|s| s.abs() > 0.5))?;
+    (last > 0.5).then_some(Data::Skipped {
+        from_step: run.steps[*from],
+        samples: last as u64,
+    })
 }
 
 fn lr_ratio(run: &Run, pairs: &[(usize, usize)]) -> Option<f64> {
@@ -191,7 +219,12 @@ fn lr_ratio(run: &Run, pairs: &[(usize, usize)]) -> Option<f64> {
 }
 
 /// What became of an incident of attempt `earlier` in a later attempt, whose own incidents are given.
-pub fn outcome(run: &Run, incident: &Incident, later: &Attempt, incidents: &[Incident]) -> Option<Outcome> {
+pub fn outcome(
+    run: &Run,
+    incident: &Incident,
+    later: &Attempt,
+    incidents: &[Incident],
+) -> Option<Outcome> {
     let onset = run.steps[incident.onset_row];
     let first = run.steps[later.rows.start];
     let last = run.steps[later.rows.end - 1];
@@ -202,14 +235,21 @@ pub fn outcome(run: &Run, incident: &Incident, later: &Attempt, incidents: &[Inc
     let before = onset.saturating_sub(50.max(3 * run.spacing()));
     let again = |i: &&Incident| {
         let at = run.steps[i.onset_row];
-        i.attempt == later.index && i.signal == incident.signal && at >= before && comparable(i, incident)
+        i.attempt == later.index
+            && i.signal == incident.signal
+            && at >= before
+            && comparable(i, incident)
     };
     if incidents.iter().any(|i| again(&i)) {
         return Some(Outcome::Recurs);
     }
     // A slow climb needs as long again to show as it took to peak.
-    let need = onset + (peak - onset).max(10).min(200) + 2 * run.spacing();
-    Some(if last >= need { Outcome::Gone } else { Outcome::TooShort })
+    let need = onset + (peak - onset).clamp(10, 200) + 2 * run.spacing();
+    Some(if last >= need {
+        Outcome::Gone
+    } else {
+        Outcome::TooShort
+    })
 }
 
 /// Whether a later incident is of a size with the first: a blip is not the spike coming again.

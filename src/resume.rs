@@ -17,8 +17,14 @@ impl Framework {
     /// Parses `NAME` or `NAME@VERSION`.
     pub fn parse(text: &str) -> Self {
         match text.split_once('@') {
-            Some((name, version)) => Self { name: normal(name), version: Some(version.trim().to_owned()) },
-            None => Self { name: normal(text), version: None },
+            Some((name, version)) => Self {
+                name: normal(name),
+                version: Some(version.trim().to_owned()),
+            },
+            None => Self {
+                name: normal(text),
+                version: None,
+            },
         }
     }
 
@@ -26,12 +32,17 @@ impl Framework {
     pub fn of(run: &Run) -> Option<Self> {
         let name = run.meta.framework.as_deref()?;
         let name = run.meta.facts.get("dialect").map_or(name, String::as_str);
-        Some(Self { name: normal(name), version: run.meta.framework_version.clone() })
+        Some(Self {
+            name: normal(name),
+            version: run.meta.framework_version.clone(),
+        })
     }
 
     /// `name@version`, or the name alone.
     pub fn label(&self) -> String {
-        self.version.as_ref().map_or_else(|| self.name.clone(), |v| format!("{}@{v}", self.name))
+        self.version
+            .as_ref()
+            .map_or_else(|| self.name.clone(), |v| format!("{}@{v}", self.name))
     }
 }
 
@@ -79,7 +90,11 @@ pub fn resume(framework: Option<&Framework>, request: &Request) -> Resume {
 }
 
 fn neutral(framework: String, request: &Request) -> Resume {
-    let named = if framework == "unknown" { "a framework that the log does not name".to_owned() } else { framework.clone() };
+    let named = if framework == "unknown" {
+        "a framework that the log does not name".to_owned()
+    } else {
+        framework.clone()
+    };
     let mut caveats = vec![format!(
         "no command yet for {named}: load the checkpoint of {} updates with its optimizer, scheduler and loader state",
         request.checkpoint
@@ -92,7 +107,13 @@ fn neutral(framework: String, request: &Request) -> Resume {
         );
     }
     if framework == "unknown" {
-        caveats.push("name the framework with --framework NAME[@VERSION] to get its command".to_owned());
+        caveats.push(
+            "name the framework with --framework NAME[@VERSION] to get its command".to_owned(),
+        );
     }
-    Resume { framework, command: None, caveats }
+    Resume {
+        framework,
+        command: None,
+        caveats,
+    }
 }

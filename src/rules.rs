@@ -14,17 +14,23 @@ use crate::features::Row;
 
 pub use cases::{CaseFailure, Support};
 pub use condition::{Condition, ConditionError};
-pub use file::{Case, Evidence, Experiment, Expect, Outlook, Remedy, Rule, Target};
+pub use file::{Case, Evidence, Expect, Experiment, Outlook, Remedy, Rule, Target};
 
 /// The cause files that are part of the program, in order of name.
 const BUILT_IN: [(&str, &str); 9] = [
-    ("attention-logit", include_str!("../rules/attention-logit.toml")),
+    (
+        "attention-logit",
+        include_str!("../rules/attention-logit.toml"),
+    ),
     ("bad-data", include_str!("../rules/bad-data.toml")),
     ("bf16", include_str!("../rules/bf16.toml")),
     ("config-change", include_str!("../rules/config-change.toml")),
     ("hardware", include_str!("../rules/hardware.toml")),
     ("learning-rate", include_str!("../rules/learning-rate.toml")),
-    ("optimizer-state", include_str!("../rules/optimizer-state.toml")),
+    (
+        "optimizer-state",
+        include_str!("../rules/optimizer-state.toml"),
+    ),
     ("output-logit", include_str!("../rules/output-logit.toml")),
     ("resume-fault", include_str!("../rules/resume-fault.toml")),
 ];
@@ -103,7 +109,9 @@ pub struct Finding {
 impl RuleSet {
     /// The rules that are part of the program.
     pub fn built_in() -> Result<Self, RuleError> {
-        let mut set = Self { rules: BTreeMap::new() };
+        let mut set = Self {
+            rules: BTreeMap::new(),
+        };
         for (cause, text) in BUILT_IN {
             set.add(cause, text)?;
         }
@@ -114,7 +122,10 @@ impl RuleSet {
     pub fn with_folder(folder: &Path) -> Result<Self, RuleError> {
         let mut set = Self::built_in()?;
         for (stem, path) in rule_files(folder)? {
-            let text = std::fs::read_to_string(&path).map_err(|source| RuleError::Io { path: path.clone(), source })?;
+            let text = std::fs::read_to_string(&path).map_err(|source| RuleError::Io {
+                path: path.clone(),
+                source,
+            })?;
             set.add_named(&stem, &path.display().to_string(), &text)?;
         }
         Ok(set)
@@ -142,11 +153,16 @@ impl RuleSet {
 
     /// Evaluates every condition on a row of features, in order of cause and file.
     pub fn evaluate(&self, row: &Row) -> Vec<Finding> {
-        let all: Vec<(&Rule, &Evidence)> =
-            self.iter().flat_map(|rule| rule.evidence.iter().map(move |e| (rule, e))).collect();
+        let all: Vec<(&Rule, &Evidence)> = self
+            .iter()
+            .flat_map(|rule| rule.evidence.iter().map(move |e| (rule, e)))
+            .collect();
         let conditions: Vec<&Condition> = all.iter().map(|(_, e)| &e.when).collect();
         let answers = condition::evaluate(&conditions, row);
-        all.into_iter().zip(answers).map(|((rule, e), holds)| finding(rule, e, holds, row)).collect()
+        all.into_iter()
+            .zip(answers)
+            .map(|((rule, e), holds)| finding(rule, e, holds, row))
+            .collect()
     }
 }
 
@@ -167,26 +183,47 @@ fn finding(rule: &Rule, e: &Evidence, holds: Option<bool>, row: &Row) -> Finding
 
 /// Reads and checks one rule file.
 pub fn parse_file(path: &Path) -> Result<Rule, RuleError> {
-    let text = std::fs::read_to_string(path).map_err(|source| RuleError::Io { path: path.to_owned(), source })?;
-    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let text = std::fs::read_to_string(path).map_err(|source| RuleError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let stem = path
+        .file_stem()
+        .map(|s| s.to_string_lossy().into_owned())
+        .unwrap_or_default();
     parse_named(&stem, &path.display().to_string(), &text)
 }
 
 fn parse_named(stem: &str, path: &str, text: &str) -> Result<Rule, RuleError> {
-    Rule::parse(stem, text).map_err(|what| RuleError::Form { path: path.to_owned(), what })
+    Rule::parse(stem, text).map_err(|what| RuleError::Form {
+        path: path.to_owned(),
+        what,
+    })
 }
 
 fn rule_files(folder: &Path) -> Result<BTreeMap<String, PathBuf>, RuleError> {
-    let failed = |source| RuleError::Io { path: folder.to_owned(), source };
+    let failed = |source| RuleError::Io {
+        path: folder.to_owned(),
+        source,
+    };
     let mut out = BTreeMap::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.extension().is_some_and(|e| e == "toml") {
-            let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+            let stem = path
+                .file_stem()
+                .map(|s| s.to_string_lossy().into_owned())
+                .unwrap_or_default();
             out.insert(stem, path);
         }
     }
-    if out.is_empty() { Err(RuleError::NoRules { path: folder.to_owned() }) } else { Ok(out) }
+    if out.is_empty() {
+        Err(RuleError::NoRules {
+            path: folder.to_owned(),
+        })
+    } else {
+        Ok(out)
+    }
 }
 
 /// Passive evidence of a group moves the odds by no more than this, an experiment's result by no more than that
@@ -208,7 +245,11 @@ pub(crate) fn capped_log<'a>(ratios: impl Iterator<Item = (&'a str, f64)>) -> f6
         *groups.entry(group).or_default() += ratio.ln();
     }
     let capped = |(group, sum): (&str, f64)| {
-        let (low, high) = if group == EXPERIMENT_GROUP { EXPERIMENT_CAP } else { PASSIVE_CAP };
+        let (low, high) = if group == EXPERIMENT_GROUP {
+            EXPERIMENT_CAP
+        } else {
+            PASSIVE_CAP
+        };
         sum.clamp(low.ln(), high.ln())
     };
     groups.into_iter().map(capped).sum()

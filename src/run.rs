@@ -249,13 +249,18 @@ impl Run {
 
     /// The attempt that a row belongs to.
     pub fn attempt_of(&self, row: usize) -> u32 {
-        self.attempts.iter().find(|a| a.rows.contains(&row)).map_or(0, |a| a.index)
+        self.attempts
+            .iter()
+            .find(|a| a.rows.contains(&row))
+            .map_or(0, |a| a.index)
     }
 
     /// The first step of `attempt` that a later attempt repeats: its rows from there on are superseded.
     pub fn superseded_from(&self, attempt: u32) -> Option<u64> {
         let later = self.attempts.iter().filter(|a| a.index > attempt);
-        later.filter_map(|a| self.steps.get(a.rows.start).copied()).min()
+        later
+            .filter_map(|a| self.steps.get(a.rows.start).copied())
+            .min()
     }
 
     /// Updates done once the row of `step` is complete.
@@ -272,11 +277,15 @@ impl Run {
 
     /// A number that the log prints among its configuration under any of these names.
     pub fn fact(&self, names: &[&str]) -> Option<f64> {
-        names.iter().find_map(|n| self.meta.facts.get(*n)).and_then(|v| v.trim().parse().ok())
+        names
+            .iter()
+            .find_map(|n| self.meta.facts.get(*n))
+            .and_then(|v| v.trim().parse().ok())
     }
 
     /// β₂ of Adam, if the log prints it.
     pub fn beta2(&self) -> Option<f64> {
-        self.fact(&["adam_beta2", "beta2", "optim_adam_beta2"]).filter(|b| (0.0..1.0).contains(b))
+        self.fact(&["adam_beta2", "beta2", "optim_adam_beta2"])
+            .filter(|b| (0.0..1.0).contains(b))
     }
 }

@@ -19,33 +19,75 @@ pub struct Signal {
 }
 
 const fn real(name: &'static str, unit: &'static str, about: &'static str) -> Signal {
-    Signal { name, unit, about, whole: false }
+    Signal {
+        name,
+        unit,
+        about,
+        whole: false,
+    }
 }
 
 const fn whole(name: &'static str, unit: &'static str, about: &'static str) -> Signal {
-    Signal { name, unit, about, whole: true }
+    Signal {
+        name,
+        unit,
+        about,
+        whole: true,
+    }
 }
 
 /// Every canonical signal in the column order of `run.parquet`.
 pub const SIGNALS: &[Signal] = &[
-    whole("time", "ms since 1970-01-01 UTC", "wall time of the row as logged"),
-    real("loss", "nats per token unless the source says otherwise", "training loss"),
+    whole(
+        "time",
+        "ms since 1970-01-01 UTC",
+        "wall time of the row as logged",
+    ),
+    real(
+        "loss",
+        "nats per token unless the source says otherwise",
+        "training loss",
+    ),
     real("grad_norm", "1", "global gradient norm before clipping"),
     real("param_norm", "1", "global L2 norm of the parameters"),
-    real("max_attention_logit", "1", "largest attention logit of the step"),
+    real(
+        "max_attention_logit",
+        "1",
+        "largest attention logit of the step",
+    ),
     real("learning_rate", "1", "learning rate of parameter group 0"),
     real("loss_scale", "1", "fp16 loss scale"),
-    whole("global_batch_size", "samples", "samples in one optimizer update"),
-    whole("consumed_samples", "samples", "samples read since the start of the run, this row included"),
-    whole("consumed_tokens", "tokens", "tokens read since the start of the run, this row included"),
+    whole(
+        "global_batch_size",
+        "samples",
+        "samples in one optimizer update",
+    ),
+    whole(
+        "consumed_samples",
+        "samples",
+        "samples read since the start of the run, this row included",
+    ),
+    whole(
+        "consumed_tokens",
+        "tokens",
+        "tokens read since the start of the run, this row included",
+    ),
     real("epoch", "epochs", "position in epochs"),
     real("step_time", "s", "wall time of one step"),
     whole("skipped", "steps", "updates skipped in this row's interval"),
-    whole("nan", "steps", "skipped updates whose loss was not finite, in this row's interval"),
+    whole(
+        "nan",
+        "steps",
+        "skipped updates whose loss was not finite, in this row's interval",
+    ),
     real("num_zeros", "1", "zero entries of the gradient"),
     real("update_norm", "1", "global L2 norm of the parameter update"),
     real("second_moment", "1", "mean of Adam's second moment"),
-    real("second_moment_max", "1", "largest entry of Adam's second moment"),
+    real(
+        "second_moment_max",
+        "1",
+        "largest entry of Adam's second moment",
+    ),
     real("first_moment", "1", "norm of Adam's first moment"),
     real("max_rank_loss", "nats", "largest loss of any rank"),
     real("val_loss", "nats", "validation loss"),
@@ -58,9 +100,21 @@ pub const SIGNALS: &[Signal] = &[
     real("attention_entropy", "nats", "attention entropy"),
     real("activation_norm", "1", "norm of the last layer's output"),
     whole("skipped_samples", "samples", "samples left out so far"),
-    whole("skipped_cumulative", "steps", "updates skipped since the start"),
-    real("tflops_per_device", "TFLOP/s", "model FLOP rate of one device"),
-    real("tokens_per_second_per_device", "tokens/s", "token rate of one device"),
+    whole(
+        "skipped_cumulative",
+        "steps",
+        "updates skipped since the start",
+    ),
+    real(
+        "tflops_per_device",
+        "TFLOP/s",
+        "model FLOP rate of one device",
+    ),
+    real(
+        "tokens_per_second_per_device",
+        "tokens/s",
+        "token rate of one device",
+    ),
     real("tokens_per_second", "tokens/s", "token rate of the job"),
     real("samples_per_second", "samples/s", "sample rate of the job"),
     real("mfu", "1 or %", "model FLOP utilisation as logged"),
@@ -188,9 +242,17 @@ impl Aliases {
     /// Parses a table written in the form of `src/signal/aliases.toml`.
     pub fn parse(text: &str) -> Result<Self, AliasError> {
         let table: Table = toml::from_str(text)?;
-        let rules = table.rule.into_iter().map(Rule::compile).collect::<Result<_, _>>()?;
+        let rules = table
+            .rule
+            .into_iter()
+            .map(Rule::compile)
+            .collect::<Result<_, _>>()?;
         Ok(Self {
-            drop: table.drop.iter().map(|p| whole_name(p)).collect::<Result<_, _>>()?,
+            drop: table
+                .drop
+                .iter()
+                .map(|p| whole_name(p))
+                .collect::<Result<_, _>>()?,
             eval: table.eval.as_deref().map(whole_name).transpose()?,
             eval_loss: table.eval_loss.as_deref().map(whole_name).transpose()?,
             rules,
@@ -212,53 +274,81 @@ impl Aliases {
     pub fn meaning(&self, raw: &str) -> Meaning {
         let name = undecorated(raw.trim());
         if let Some((_, signal)) = COMMON.iter().find(|(alias, _)| *alias == name) {
-            return Meaning::Signal { name: (*signal).to_owned(), scale: 1.0 };
+            return Meaning::Signal {
+                name: (*signal).to_owned(),
+                scale: 1.0,
+            };
         }
         if self.drop.iter().any(|r| r.is_match(name)) {
             return Meaning::Drop;
         }
         if self.eval_loss.as_ref().is_some_and(|r| r.is_match(name)) {
-            return Meaning::Signal { name: "val_loss".to_owned(), scale: 1.0 };
+            return Meaning::Signal {
+                name: "val_loss".to_owned(),
+                scale: 1.0,
+            };
         }
         if self.eval.as_ref().is_some_and(|r| r.is_match(name)) {
             return Meaning::Other;
         }
-        self.rules.iter().find_map(|r| r.meaning(name)).unwrap_or_else(|| self.canonical(name))
+        self.rules
+            .iter()
+            .find_map(|r| r.meaning(name))
+            .unwrap_or_else(|| canonical(name))
     }
+}
 
-    /// A canonical name is its own alias, the members of a family (`grad_norm/embedding`) too.
-    fn canonical(&self, name: &str) -> Meaning {
-        let family = name.split('/').next().unwrap_or(name);
-        match signal(family) {
-            Some(_) => Meaning::Signal { name: name.to_owned(), scale: 1.0 },
-            None => Meaning::Other,
-        }
+/// A canonical name is its own alias, the members of a family (`grad_norm/embedding`) too.
+fn canonical(name: &str) -> Meaning {
+    let family = name.split('/').next().unwrap_or(name);
+    match signal(family) {
+        Some(_) => Meaning::Signal {
+            name: name.to_owned(),
+            scale: 1.0,
+        },
+        None => Meaning::Other,
     }
 }
 
 impl Rule {
     fn compile(raw: RawRule) -> Result<Self, AliasError> {
-        Ok(Self { names: whole_name(&raw.names)?, signal: raw.signal, per: raw.per.is_some(), scale: raw.scale })
+        Ok(Self {
+            names: whole_name(&raw.names)?,
+            signal: raw.signal,
+            per: raw.per.is_some(),
+            scale: raw.scale,
+        })
     }
 
     fn meaning(&self, name: &str) -> Option<Meaning> {
         if !self.per {
-            return self.names.is_match(name).then(|| match self.signal.as_str() {
-                "step" => Meaning::Step,
-                "attempt" => Meaning::Attempt,
-                "interval" => Meaning::Interval,
-                signal => Meaning::Signal { name: signal.to_owned(), scale: self.scale },
-            });
+            return self
+                .names
+                .is_match(name)
+                .then(|| match self.signal.as_str() {
+                    "step" => Meaning::Step,
+                    "attempt" => Meaning::Attempt,
+                    "interval" => Meaning::Interval,
+                    signal => Meaning::Signal {
+                        name: signal.to_owned(),
+                        scale: self.scale,
+                    },
+                });
         }
         let found = self.names.captures(name)?;
         let index = found.iter().skip(1).flatten().next()?.as_str();
-        Some(Meaning::Signal { name: format!("{}/{index}", self.signal), scale: self.scale })
+        Some(Meaning::Signal {
+            name: format!("{}/{index}", self.signal),
+            scale: self.scale,
+        })
     }
 }
 
 fn whole_name(pattern: &str) -> Result<Regex, AliasError> {
-    Regex::new(&format!("(?i)^(?:{pattern})$"))
-        .map_err(|source| AliasError::Pattern { pattern: pattern.to_owned(), source })
+    Regex::new(&format!("(?i)^(?:{pattern})$")).map_err(|source| AliasError::Pattern {
+        pattern: pattern.to_owned(),
+        source,
+    })
 }
 
 fn undecorated(name: &str) -> &str {
@@ -299,7 +389,10 @@ pub struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     /// A resolver over a table.
     pub fn new(aliases: &'a Aliases) -> Self {
-        Self { aliases, seen: HashMap::new() }
+        Self {
+            aliases,
+            seen: HashMap::new(),
+        }
     }
 
     /// The meaning of a raw name.
@@ -343,13 +436,25 @@ mod tests {
     #[test]
     fn milliseconds_become_seconds() {
         let meaning = Aliases::built_in().meaning("elapsed time per iteration (ms)");
-        assert_eq!(meaning, Meaning::Signal { name: "step_time".into(), scale: 0.001 });
+        assert_eq!(
+            meaning,
+            Meaning::Signal {
+                name: "step_time".into(),
+                scale: 0.001
+            }
+        );
     }
 
     #[test]
     fn a_users_rule_goes_first() {
         let mine = "[[rule]]\nsignal = \"loss\"\nnames = 'my_objective'\n";
         let table = Aliases::built_in().extended(Aliases::parse(mine).expect("valid"));
-        assert_eq!(table.meaning("my_objective"), Meaning::Signal { name: "loss".into(), scale: 1.0 });
+        assert_eq!(
+            table.meaning("my_objective"),
+            Meaning::Signal {
+                name: "loss".into(),
+                scale: 1.0
+            }
+        );
     }
 }

@@ -71,12 +71,18 @@ pub struct Separating {
 impl Verdict {
     /// The causes in order, `unknown` left out.
     pub fn leading(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.posterior.iter().filter(|(c, _)| c != UNKNOWN).map(|(c, p)| (c.as_str(), *p))
+        self.posterior
+            .iter()
+            .filter(|(c, _)| c != UNKNOWN)
+            .map(|(c, p)| (c.as_str(), *p))
     }
 
     /// The posterior of a cause.
     pub fn posterior_of(&self, cause: &str) -> f64 {
-        self.posterior.iter().find(|(c, _)| c == cause).map_or(0.0, |(_, p)| *p)
+        self.posterior
+            .iter()
+            .find(|(c, _)| c == cause)
+            .map_or(0.0, |(_, p)| *p)
     }
 }
 
@@ -86,17 +92,40 @@ pub fn decide(run: &Run, rules: &RuleSet, row: &Row) -> Verdict {
     let posterior = posterior(rules, &evidence, None);
     let (outcome, cause) = conclude(&posterior);
     let deciding_signals = deciding(run, rules, &evidence, &posterior);
-    let experiment = if outcome == Outcome::Decided { None } else { separating(rules, &posterior) };
-    let place = |cause: &str| posterior.iter().position(|(c, _)| c == cause).unwrap_or(usize::MAX);
+    let experiment = if outcome == Outcome::Decided {
+        None
+    } else {
+        separating(rules, &posterior)
+    };
+    let place = |cause: &str| {
+        posterior
+            .iter()
+            .position(|(c, _)| c == cause)
+            .unwrap_or(usize::MAX)
+    };
     let weight = |f: &Finding| f.ratio.ln().abs();
     evidence.sort_by(|a, b| {
-        place(&a.cause).cmp(&place(&b.cause)).then(weight(b).total_cmp(&weight(a))).then(a.id.cmp(&b.id))
+        place(&a.cause)
+            .cmp(&place(&b.cause))
+            .then(weight(b).total_cmp(&weight(a)))
+            .then(a.id.cmp(&b.id))
     });
-    Verdict { outcome, cause, posterior, evidence, deciding_signals, experiment }
+    Verdict {
+        outcome,
+        cause,
+        posterior,
+        evidence,
+        deciding_signals,
+        experiment,
+    }
 }
 
 /// Prior times capped ratios, normalised. `assume` answers one piece of evidence differently.
-fn posterior(rules: &RuleSet, evidence: &[Finding], assume: Option<(usize, bool)>) -> Vec<(String, f64)> {
+fn posterior(
+    rules: &RuleSet,
+    evidence: &[Finding],
+    assume: Option<(usize, bool)>,
+) -> Vec<(String, f64)> {
     let mut by_cause: BTreeMap<&str, Vec<(&str, f64)>> = BTreeMap::new();
     for (i, f) in evidence.iter().enumerate() {
         let ratio = match assume {
@@ -104,13 +133,19 @@ fn posterior(rules: &RuleSet, evidence: &[Finding], assume: Option<(usize, bool)
             Some((at, false)) if at == i => f.ratio_if_not,
             _ => f.ratio,
         };
-        by_cause.entry(&f.cause).or_default().push((&f.group, ratio));
+        by_cause
+            .entry(&f.cause)
+            .or_default()
+            .push((&f.group, ratio));
     }
     let mut out: Vec<(String, f64)> = rules
         .iter()
         .map(|r| {
             let ratios = by_cause.get(r.cause.as_str()).cloned().unwrap_or_default();
-            (r.cause.clone(), r.prior * capped_log(ratios.into_iter()).exp())
+            (
+                r.cause.clone(),
+                r.prior * capped_log(ratios.into_iter()).exp(),
+            )
         })
         .collect();
     out.push((UNKNOWN.to_owned(), PRIOR_UNKNOWN));
@@ -124,9 +159,15 @@ fn posterior(rules: &RuleSet, evidence: &[Finding], assume: Option<(usize, bool)
 }
 
 fn conclude(posterior: &[(String, f64)]) -> (Outcome, Option<String>) {
-    let [(first, p), (_, next), ..] = posterior else { return (Outcome::Unexplained, None) };
+    let [(first, p), (_, next), ..] = posterior else {
+        return (Outcome::Unexplained, None);
+    };
     if first == UNKNOWN {
-        let outcome = if *p >= UNEXPLAINED { Outcome::Unexplained } else { Outcome::Undecided };
+        let outcome = if *p >= UNEXPLAINED {
+            Outcome::Unexplained
+        } else {
+            Outcome::Undecided
+        };
         return (outcome, None);
     }
     if *p >= DECIDED && *p >= LEAD * next {
@@ -137,14 +178,25 @@ fn conclude(posterior: &[(String, f64)]) -> (Outcome, Option<String>) {
 }
 
 /// Signals whose absence leaves evidence unknown that could decide, or change who leads; the most telling first.
-fn deciding(run: &Run, rules: &RuleSet, evidence: &[Finding], now: &[(String, f64)]) -> Vec<String> {
+fn deciding(
+    run: &Run,
+    rules: &RuleSet,
+    evidence: &[Finding],
+    now: &[(String, f64)],
+) -> Vec<String> {
     let conclusion = conclude(now);
     let mut power: BTreeMap<&str, f64> = BTreeMap::new();
-    for (i, f) in evidence.iter().enumerate().filter(|(_, f)| f.holds.is_none()) {
+    for (i, f) in evidence
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| f.holds.is_none())
+    {
         let strongest = [true, false]
             .into_iter()
             .map(|answer| posterior(rules, evidence, Some((i, answer))))
-            .filter(|p| conclude(p) != conclusion || p.first().map(|x| &x.0) != now.first().map(|x| &x.0))
+            .filter(|p| {
+                conclude(p) != conclusion || p.first().map(|x| &x.0) != now.first().map(|x| &x.0)
+            })
             .map(|p| p.first().map_or(0.0, |x| x.1))
             .fold(0.0, f64::max);
         if strongest > 0.0 {
@@ -156,18 +208,28 @@ fn deciding(run: &Run, rules: &RuleSet, evidence: &[Finding], now: &[(String, f6
     }
     let mut out: Vec<(&str, f64)> = power.into_iter().collect();
     out.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
-    out.into_iter().take(MOST_SIGNALS).map(|(s, _)| s.to_owned()).collect()
+    out.into_iter()
+        .take(MOST_SIGNALS)
+        .map(|(s, _)| s.to_owned())
+        .collect()
 }
 
 fn missing<'a>(run: &'a Run, finding: &'a Finding) -> impl Iterator<Item = &'static str> + 'a {
-    let needs = finding.features.iter().filter_map(|f| feature(f)).flat_map(|f| f.needs.iter().copied());
+    let needs = finding
+        .features
+        .iter()
+        .filter_map(|f| feature(f))
+        .flat_map(|f| f.needs.iter().copied());
     // What is not a signal (a replay, a restart marker) is the business of the experiment.
     needs.filter(move |signal| !signal.contains(' ') && !crate::features::has(run, signal))
 }
 
 /// The cheapest experiment for which the two leading causes predict different things.
 fn separating(rules: &RuleSet, posterior: &[(String, f64)]) -> Option<Separating> {
-    let mut causes = posterior.iter().filter(|(c, _)| c != UNKNOWN).filter_map(|(c, _)| rules.get(c));
+    let mut causes = posterior
+        .iter()
+        .filter(|(c, _)| c != UNKNOWN)
+        .filter_map(|(c, _)| rules.get(c));
     let (first, second) = (causes.next()?, causes.next()?);
     experiment_kinds().iter().find_map(|kind| {
         let of = |rule: &crate::rules::Rule| {
@@ -175,6 +237,9 @@ fn separating(rules: &RuleSet, posterior: &[(String, f64)]) -> Option<Separating
             Some((rule.cause.clone(), found.predicts, found.note.clone()))
         };
         let (a, b) = (of(first)?, of(second)?);
-        (a.1 != b.1).then(|| Separating { kind: (*kind).to_owned(), predictions: vec![a, b] })
+        (a.1 != b.1).then(|| Separating {
+            kind: (*kind).to_owned(),
+            predictions: vec![a, b],
+        })
     })
 }

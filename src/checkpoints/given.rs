@@ -31,10 +31,17 @@ pub enum GivenError {
 impl Given {
     /// Parses `1000,2000,3000`; space is allowed too.
     pub fn parse_steps(text: &str) -> Result<Self, GivenError> {
-        let words = text.split([',', ' ', '\n', '\t']).map(str::trim).filter(|w| !w.is_empty());
+        let words = text
+            .split([',', ' ', '\n', '\t'])
+            .map(str::trim)
+            .filter(|w| !w.is_empty());
         let steps = words.map(|w| w.parse().map_err(|_| GivenError::NotAStep(w.to_owned())));
         let steps = steps.collect::<Result<Vec<u64>, _>>()?;
-        if steps.is_empty() { Err(GivenError::Empty) } else { Ok(Self::Steps(steps)) }
+        if steps.is_empty() {
+            Err(GivenError::Empty)
+        } else {
+            Ok(Self::Steps(steps))
+        }
     }
 }
 
@@ -44,8 +51,14 @@ mod tests {
 
     #[test]
     fn lists() {
-        assert_eq!(Given::parse_steps("100, 200,300"), Ok(Given::Steps(vec![100, 200, 300])));
-        assert_eq!(Given::parse_steps("100,x"), Err(GivenError::NotAStep("x".into())));
+        assert_eq!(
+            Given::parse_steps("100, 200,300"),
+            Ok(Given::Steps(vec![100, 200, 300]))
+        );
+        assert_eq!(
+            Given::parse_steps("100,x"),
+            Err(GivenError::NotAStep("x".into()))
+        );
         assert_eq!(Given::parse_steps(" , "), Err(GivenError::Empty));
     }
 }

@@ -12,9 +12,17 @@ pub(super) fn run() -> anyhow::Result<ExitCode> {
         let _ = writeln!(out, "\x1b[1m{}\x1b[0m", i.name);
         let _ = writeln!(out, "  recognised by  {}", i.recognised_by);
         let _ = writeln!(out, "  signals        {}", i.signals.join(", "));
-        let base = i.step_base.map_or("told by the log, or --step-base".to_owned(), |b| b.to_string());
+        let base = i
+            .step_base
+            .map_or("told by the log, or --step-base".to_owned(), |b| {
+                b.to_string()
+            });
         let _ = writeln!(out, "  first step     {base}");
-        let mean = if i.averaged { "means over the log interval" } else { "the step's own" };
+        let mean = if i.averaged {
+            "means over the log interval"
+        } else {
+            "the step's own"
+        };
         let _ = writeln!(out, "  values         {mean}");
     }
     out.push_str("\nplain, gzip and zstd; files, folders and standard input (-)\n");

@@ -27,10 +27,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let options = Options { format: args.format.clone(), step_base: args.step_base };
+    let options = Options {
+        format: args.format.clone(),
+        step_base: args.step_base,
+    };
     let mut progress = Progress::new();
     let aliases = Aliases::built_in();
-    let run = ingest::read(&args.logs, &aliases, &options, &mut |at, size| progress.at(at, size));
+    let run = ingest::read(&args.logs, &aliases, &options, &mut |at, size| {
+        progress.at(at, size);
+    });
     progress.done();
     let run = run?;
     store::write(&run, &args.output)?;

@@ -53,10 +53,15 @@ pub(super) struct Input {
 impl Reading {
     /// Reads the run.
     pub(super) fn run(&self) -> anyhow::Result<Run> {
-        let options = Options { format: self.input_format.clone(), step_base: self.step_base };
+        let options = Options {
+            format: self.input_format.clone(),
+            step_base: self.step_base,
+        };
         let mut progress = Progress::new();
         let aliases = Aliases::built_in();
-        let run = ingest::read(&self.logs, &aliases, &options, &mut |at, size| progress.at(at, size));
+        let run = ingest::read(&self.logs, &aliases, &options, &mut |at, size| {
+            progress.at(at, size);
+        });
         progress.done();
         Ok(run?)
     }
@@ -76,9 +81,15 @@ impl Input {
     fn told(&self) -> anyhow::Result<Told> {
         let checkpoints = match (&self.checkpoint_steps, self.checkpoint_every) {
             (Some(list), _) => Given::parse_steps(list).context("--checkpoint-steps")?,
-            (None, Some(every)) => Given::Every { every, keep: self.keep },
+            (None, Some(every)) => Given::Every {
+                every,
+                keep: self.keep,
+            },
             (None, None) => Given::Nothing,
         };
-        Ok(Told { checkpoints, framework: self.framework.as_deref().map(Framework::parse) })
+        Ok(Told {
+            checkpoints,
+            framework: self.framework.as_deref().map(Framework::parse),
+        })
     }
 }

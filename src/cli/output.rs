@@ -44,7 +44,9 @@ impl Progress {
             } else {
                 "reading {spinner} {bytes}"
             };
-            bar.set_style(ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_style(
+                ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
             self.shown = true;
         }
         bar.set_length(size.unwrap_or(bytes));

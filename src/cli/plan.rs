@@ -51,20 +51,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn choose(d: &Diagnosis, asked: Option<usize>) -> anyhow::Result<Option<&Diagnosed>> {
-    match asked {
-        Some(id) => match d.incidents.iter().find(|i| i.id == id) {
-            Some(found) => Ok(Some(found)),
-            None => bail!("there is no incident {id}: the run has {}", d.incidents.len()),
-        },
-        None => {
-            let height = |x: &Diagnosed| match x.incident.peak_row {
-                Some(_) if x.incident.signal == "loss" => x.incident.excess.unwrap_or(0.0),
-                Some(_) => 0.0,
-                None => f64::INFINITY,
-            };
-            Ok(d.incidents.iter().max_by(|a, b| height(a).total_cmp(&height(b))))
-        }
+    if let Some(id) = asked {
+        let Some(found) = d.incidents.iter().find(|i| i.id == id) else {
+            bail!(
+                "there is no incident {id}: the run has {}",
+                d.incidents.len()
+            );
+        };
+        return Ok(Some(found));
     }
+    let height = |x: &Diagnosed| match x.incident.peak_row {
+        Some(_) if x.incident.signal == "loss" => x.incident.excess.unwrap_or(0.0),
+        Some(_) => 0.0,
+        None => f64::INFINITY,
+    };
+    let highest = d
+        .incidents
+        .iter()
+        .max_by(|a, b| height(a).total_cmp(&height(b)));
+    Ok(highest)
 }
 
 fn write_skip_list(path: &Path, x: &Diagnosed) -> anyhow::Result<()> {

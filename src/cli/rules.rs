@@ -58,9 +58,17 @@ fn load(folder: Option<&PathBuf>) -> anyhow::Result<RuleSet> {
 fn list(set: &RuleSet) -> anyhow::Result<ExitCode> {
     let mut out = String::new();
     for rule in set.iter() {
-        let _ = writeln!(out, "\x1b[1m{}\x1b[0m  {} (prior {})", rule.cause, rule.title, rule.prior);
+        let _ = writeln!(
+            out,
+            "\x1b[1m{}\x1b[0m  {} (prior {})",
+            rule.cause, rule.title, rule.prior
+        );
         for e in &rule.evidence {
-            let not = if (e.ratio_if_not - 1.0).abs() > 1e-9 { format!(", if not x{}", e.ratio_if_not) } else { String::new() };
+            let not = if (e.ratio_if_not - 1.0).abs() > 1e-9 {
+                format!(", if not x{}", e.ratio_if_not)
+            } else {
+                String::new()
+            };
             let _ = writeln!(out, "  {:<5} x{:<5} {}{not}", e.id, e.ratio, e.when.sql());
         }
     }
@@ -71,7 +79,10 @@ fn list(set: &RuleSet) -> anyhow::Result<ExitCode> {
 fn show(set: &RuleSet, cause: &str) -> anyhow::Result<ExitCode> {
     let Some(rule) = set.get(cause) else {
         let known: Vec<&str> = set.iter().map(|r| r.cause.as_str()).collect();
-        bail!("there is no rule for `{cause}`; the causes are {}", known.join(", "));
+        bail!(
+            "there is no rule for `{cause}`; the causes are {}",
+            known.join(", ")
+        );
     };
     output::result(&page(rule))?;
     Ok(ExitCode::SUCCESS)
@@ -79,10 +90,25 @@ fn show(set: &RuleSet, cause: &str) -> anyhow::Result<ExitCode> {
 
 fn page(rule: &Rule) -> String {
     let mut out = format!("\x1b[1m{}\x1b[0m: {}\n", rule.cause, rule.title);
-    let _ = writeln!(out, "status {}, prior {}\n\n{}", rule.status, rule.prior, rule.about);
-    heading(&mut out, "Evidence (likelihood ratio if it holds, and if not)");
+    let _ = writeln!(
+        out,
+        "status {}, prior {}\n\n{}",
+        rule.status, rule.prior, rule.about
+    );
+    heading(
+        &mut out,
+        "Evidence (likelihood ratio if it holds, and if not)",
+    );
     for e in &rule.evidence {
-        let _ = writeln!(out, "  {:<5} x{} / x{}  [{}]\n        when  {}", e.id, e.ratio, e.ratio_if_not, e.group, e.when.sql());
+        let _ = writeln!(
+            out,
+            "  {:<5} x{} / x{}  [{}]\n        when  {}",
+            e.id,
+            e.ratio,
+            e.ratio_if_not,
+            e.group,
+            e.when.sql()
+        );
         let _ = writeln!(out, "        says  {}\n        from  {}", e.says, e.source);
     }
     heading(&mut out, "Looks the same and is not");
@@ -91,12 +117,20 @@ fn page(rule: &Rule) -> String {
     }
     heading(&mut out, "Experiments: what this cause predicts");
     for x in &rule.experiments {
-        let note = if x.note.is_empty() { String::new() } else { format!(" ({})", x.note) };
+        let note = if x.note.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", x.note)
+        };
         let _ = writeln!(out, "  {:<19} {}{note}", x.kind, x.predicts.words());
     }
     heading(&mut out, "Remedy");
     let _ = writeln!(out, "  {}", rule.remedy.change);
-    let skip = if rule.remedy.skip { "leaving batches out helps" } else { "leaving batches out does not help" };
+    let skip = if rule.remedy.skip {
+        "leaving batches out helps"
+    } else {
+        "leaving batches out does not help"
+    };
     let _ = writeln!(out, "  {skip}");
     heading(&mut out, "References");
     for r in &rule.references {
@@ -121,7 +155,13 @@ fn check(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
             Ok(rule) => {
                 let failures = rule.run_cases();
                 let passed = rule.cases.len() - failures.len();
-                let _ = writeln!(out, "{}: {} evidence, {passed} of {} cases pass", file.display(), rule.evidence.len(), rule.cases.len());
+                let _ = writeln!(
+                    out,
+                    "{}: {} evidence, {passed} of {} cases pass",
+                    file.display(),
+                    rule.evidence.len(),
+                    rule.cases.len()
+                );
                 for f in &failures {
                     let _ = writeln!(out, "  case `{}`: {}", f.case, f.what);
                 }

@@ -32,6 +32,8 @@ const FORESHOCK: usize = 20;
 /// z of a foreshock, and of a row that belongs to the departure.
 const FORESHOCK_Z: f64 = 4.0;
 const DEPARTED_Z: f64 = 2.5;
+/// Share of the alarm threshold that the refined level must still give.
+const CONFIRMED: f64 = 0.8;
 /// An alarm so many steps after a return is an after-shock of the same event.
 const MERGE_STEPS: f64 = 50.0;
 /// Values whose median decides on the return, and the fewest there must be.
@@ -55,8 +57,16 @@ pub(super) fn follow(
     clean: usize,
 ) -> Episode {
     let before = fit_before(series, watch, start, clean);
-    let onset = if kind == Kind::Acute { refine(series, before, start) } else { start };
-    let level = if onset < start { fit_before(series, watch, onset, clean).or(before) } else { before };
+    let onset = if kind == Kind::Acute {
+        refine(series, before, start)
+    } else {
+        start
+    };
+    let level = if onset < start {
+        fit_before(series, watch, onset, clean).or(before)
+    } else {
+        before
+    };
     let mut episode = Episode {
         kind,
         onset,
@@ -76,20 +86,42 @@ pub(super) fn follow(
 /// The level of the rows before an onset, leaving out an earlier episode where enough rows remain.
 fn fit_before(series: &Series, watch: &Watch, onset: usize, clean: usize) -> Option<Level> {
     let far = (onset.saturating_sub(window_rows(series))..onset).rev();
-    let unbroken = far.take_while(|j| !hole(series, *j + 1)).last().unwrap_or(onset);
-    let from = if onset.saturating_sub(clean) >= 8 { unbroken.max(clean) } else { unbroken };
-    Level::fit(&series.x[from..onset], &series.y[from..onset], watch.prior, memory(series))
+    let unbroken = far
+        .take_while(|j| !hole(series, *j + 1))
+        .last()
+        .unwrap_or(onset);
+    let from = if onset.saturating_sub(clean) >= 8 {
+        unbroken.max(clean)
+    } else {
+        unbroken
+    };
+    Level::fit(
+        &series.x[from..onset],
+        &series.y[from..onset],
+        watch.prior,
+        memory(series),
+    )
 }
 
 /// The first row of the departure that an alarm belongs to: a foreshock before it, then the rows that lead up.
 fn refine(series: &Series, level: Option<Level>, alarm: usize) -> usize {
     let Some(level) = level else { return alarm };
     let z = |j: usize| level.z(series.x[j], series.y[j]);
-    let near = |j: &usize| series.x[alarm] - series.x[*j] <= FORESHOCK as f64 * series.spacing.max(1.0);
+    let near =
+        |j: &usize| series.x[alarm] - series.x[*j] <= FORESHOCK as f64 * series.spacing.max(1.0);
     let span: Vec<usize> = (0..alarm).rev().take(FORESHOCK).take_while(near).collect();
     let widened = FORESHOCK_Z * (1.0 + 4.0 / level.rows as f64).min(2.0);
-    let mut onset = span.iter().copied().filter(|j| z(*j) > widened).min().unwrap_or(alarm);
-    while onset > 0 && alarm - onset < 2 * FORESHOCK && z(onset - 1) > DEPARTED_Z && !hole(series, onset) {
+    let mut onset = span
+        .iter()
+        .copied()
+        .filter(|j| z(*j) > widened)
+        .min()
+        .unwrap_or(alarm);
+    while onset > 0
+        && alarm - onset < 2 * FORESHOCK
+        && z(onset - 1) > DEPARTED_Z
+        && !hole(series, onset)
+    {
         onset -= 1;
     }
     onset
@@ -100,7 +132,11 @@ impl Episode {
     pub(super) fn within(mut self, attempt: &Attempt, series: &Series) -> Self {
         if self.onset_row < attempt.rows.start {
             self.onset = series.own;
-            self.onset_row = series.rows.get(series.own).copied().unwrap_or(attempt.rows.start);
+            self.onset_row = series
+                .rows
+                .get(series.own)
+                .copied()
+                .unwrap_or(attempt.rows.start);
         }
         self
     }
@@ -116,8 +152,12 @@ impl Episode {
         let highest = |a: usize, b: usize| if excess(b) > excess(a) { b } else { a };
         let mut peak = (self.onset..=alarm).fold(alarm, highest);
         let mut j = alarm + 1;
-        while j < series.len() && series.x[j] <= horizon.max(series.x[alarm] + HORIZON_STEPS as f64 / 2.0) {
-            let quiet = (RETURN_SCALES * level.scale).max(RETURN_NATS).max(RETURN_SHARE * excess(peak));
+        while j < series.len()
+            && series.x[j] <= horizon.max(series.x[alarm] + HORIZON_STEPS as f64 / 2.0)
+        {
+            let quiet = (RETURN_SCALES * level.scale)
+                .max(RETURN_NATS)
+                .max(RETURN_SHARE * excess(peak));
             if returned(series, j, quiet, &excess) {
                 self.back = Some(j);
                 break;
@@ -130,16 +170,35 @@ impl Episode {
         self.peaks = vec![peak];
     }
 
+    /// Whether the level of all rows before the onset, looked at again, bears out an acute alarm: the running level may
+    /// have been fitted to few rows that happened to be quiet.
+    pub(super) fn confirmed(&self, series: &Series, watch: &Watch) -> bool {
+        let (Some(level), Some(peak)) = (self.level, self.peak) else {
+            return true;
+        };
+        level.z(series.x[peak], series.y[peak]) >= CONFIRMED * watch.acute_z
+    }
+
     /// Whether a departure that begins at `onset` is an after-shock of this episode.
     pub(super) fn continues(&self, series: &Series, onset: usize) -> bool {
-        let ended = self.back.or(self.end.checked_sub(1)).map_or(0.0, |e| series.x[e]);
+        let ended = self
+            .back
+            .or(self.end.checked_sub(1))
+            .map_or(0.0, |e| series.x[e]);
         series.x[onset] - ended <= MERGE_STEPS.max(3.0 * series.spacing) && !hole(series, onset)
     }
 
     /// Takes in an after-shock with an alarm at `alarm`; says where the search goes on. The level stays that of the
     /// first onset, for the rows since then are not the level.
     pub(super) fn extend(&mut self, series: &Series, alarm: usize, kind: Kind) -> usize {
-        let mut later = Self { onset: alarm, back: None, end: alarm + 1, peak: None, peaks: Vec::new(), ..self.clone() };
+        let mut later = Self {
+            onset: alarm,
+            back: None,
+            end: alarm + 1,
+            peak: None,
+            peaks: Vec::new(),
+            ..self.clone()
+        };
         later.trace(series, alarm);
         if let (Some(mine), Some(other)) = (self.peak, later.peak)
             && series.y[other] > series.y[mine]
@@ -163,8 +222,11 @@ fn returned(series: &Series, j: usize, quiet: f64, excess: &dyn Fn(usize) -> f64
     }
     let unbroken = |k: &usize| *k == j || !hole(series, *k);
     let soon = series.x[j] + MERGE_STEPS.max(RETURN_ROWS as f64 * series.spacing);
-    let next: Vec<f64> =
-        (j..series.len()).take_while(unbroken).take_while(|k| series.x[*k] <= soon).map(excess).collect();
+    let next: Vec<f64> = (j..series.len())
+        .take_while(unbroken)
+        .take_while(|k| series.x[*k] <= soon)
+        .map(excess)
+        .collect();
     let fewest = if hole(series, j) {
         1
     } else if series.len() > j + next.len() && hole(series, j + next.len()) {
@@ -181,8 +243,15 @@ fn returned(series: &Series, j: usize, quiet: f64, excess: &dyn Fn(usize) -> f64
 const ZERO_ROWS: usize = 5;
 
 /// Adds what the finite values can't show: NaN and infinite losses, and a loss that collapsed to exactly zero.
-pub(super) fn add_non_finite(found: &mut Vec<Episode>, run: &Run, attempt: &Attempt, series: &Series) {
-    let Some(column) = run.column("loss") else { return };
+pub(super) fn add_non_finite(
+    found: &mut Vec<Episode>,
+    run: &Run,
+    attempt: &Attempt,
+    series: &Series,
+) {
+    let Some(column) = run.column("loss") else {
+        return;
+    };
     let bad = |row: usize| column.get(row).is_some_and(|v| !v.is_finite());
     let collapsed = collapse(run, attempt, series);
     let mut row = attempt.rows.start;
@@ -191,7 +260,11 @@ pub(super) fn add_non_finite(found: &mut Vec<Episode>, run: &Run, attempt: &Atte
             row += 1;
             continue;
         }
-        let end = if Some(row) == collapsed { attempt.rows.end } else { run_end(run, attempt, row, &bad) };
+        let end = if Some(row) == collapsed {
+            attempt.rows.end
+        } else {
+            run_end(run, attempt, row, &bad)
+        };
         let episode = non_finite(attempt, series, row, end, &bad);
         join(found, episode, series);
         row = end;
@@ -270,7 +343,11 @@ fn join(found: &mut Vec<Episode>, episode: Episode, series: &Series) {
 fn collapse(run: &Run, attempt: &Attempt, series: &Series) -> Option<usize> {
     let column = run.column("loss")?;
     let rows = attempt.rows.clone();
-    let zeros = rows.clone().rev().take_while(|r| column.get(*r).is_some_and(|v| v == 0.0)).count();
+    let zeros = rows
+        .clone()
+        .rev()
+        .take_while(|r| column.get(*r).is_some_and(|v| v == 0.0))
+        .count();
     let first = rows.end - zeros;
     let before = &series.y[..series.position(first)];
     let level = median_of(&before[before.len().saturating_sub(64)..]);

@@ -59,7 +59,11 @@ impl Level {
     /// The level without its trend: the median of the rows it rests on.
     #[must_use]
     pub(super) fn flat(self) -> Self {
-        Self { value: self.median, slope: 0.0, ..self }
+        Self {
+            value: self.median,
+            slope: 0.0,
+            ..self
+        }
     }
 
     /// Robust z of a value at a step.
@@ -71,9 +75,21 @@ impl Level {
     pub(super) fn fit(x: &[f64], y: &[f64], prior: Prior, memory: f64) -> Option<Self> {
         let n = y.len();
         let last = *x.last()?;
-        let slope = if n >= NOW { crate::baseline::half_median_slope(x, y) } else { 0.0 };
-        let slope = if prior.may_rise { slope } else { slope.min(0.0) };
-        let mut detrended: Vec<f64> = x.iter().zip(y).map(|(x, y)| y - slope * (x - last)).collect();
+        let slope = if n >= NOW {
+            crate::baseline::half_median_slope(x, y)
+        } else {
+            0.0
+        };
+        let slope = if prior.may_rise {
+            slope
+        } else {
+            slope.min(0.0)
+        };
+        let mut detrended: Vec<f64> = x
+            .iter()
+            .zip(y)
+            .map(|(x, y)| y - slope * (x - last))
+            .collect();
         let value = median_of(&detrended);
         let now = median_of(&y[n.saturating_sub(NOW)..]);
         // A descent that flattens lies above its own extrapolation: that is no departure.
@@ -83,14 +99,31 @@ impl Level {
             *r -= centre;
         }
         let scale = scale(&mut detrended, y, value, prior);
-        Some(Self { x: last, value, slope, memory, scale, median: median_of(y), rows: n, prior: n < ENOUGH_ROWS })
+        Some(Self {
+            x: last,
+            value,
+            slope,
+            memory,
+            scale,
+            median: median_of(y),
+            rows: n,
+            prior: n < ENOUGH_ROWS,
+        })
     }
 }
 
 fn scale(residuals: &mut [f64], y: &[f64], level: f64, prior: Prior) -> f64 {
     let n = residuals.len();
-    let known = if prior.relative { prior.noise * level.abs() } else { prior.noise };
-    let tail = if n >= ENOUGH_ROWS { quantile(residuals, TAIL) / TAIL_SD } else { 0.0 };
+    let known = if prior.relative {
+        prior.noise * level.abs()
+    } else {
+        prior.noise
+    };
+    let tail = if n >= ENOUGH_ROWS {
+        quantile(residuals, TAIL) / TAIL_SD
+    } else {
+        0.0
+    };
     for r in residuals.iter_mut() {
         *r = r.abs();
     }
@@ -108,7 +141,11 @@ fn scale(residuals: &mut [f64], y: &[f64], level: f64, prior: Prior) -> f64 {
 mod tests {
     use super::*;
 
-    const LOSS: Prior = Prior { noise: PRIOR_LOSS_NOISE, relative: true, may_rise: false };
+    const LOSS: Prior = Prior {
+        noise: PRIOR_LOSS_NOISE,
+        relative: true,
+        may_rise: false,
+    };
 
     fn steps(n: usize) -> Vec<f64> {
         (0..n).map(|i| i as f64).collect()
@@ -117,12 +154,17 @@ mod tests {
     #[test]
     fn one_row_leans_on_the_prior_noise() {
         let level = Level::fit(&[5.0], &[2.2], LOSS, 64.0).unwrap();
-        assert!(level.prior && (level.scale - 0.0207).abs() < 1e-3, "{level:?}");
+        assert!(
+            level.prior && (level.scale - 0.0207).abs() < 1e-3,
+            "{level:?}"
+        );
     }
 
     #[test]
     fn a_loss_printed_in_bf16_has_a_scale_of_half_its_quantum() {
-        let y: Vec<f64> = (0..128).map(|i| if i % 50 == 0 { 1.664_062_5 } else { 1.656_25 }).collect();
+        let y: Vec<f64> = (0..128)
+            .map(|i| if i % 50 == 0 { 1.664_062_5 } else { 1.656_25 })
+            .collect();
         let level = Level::fit(&steps(128), &y, LOSS, 64.0).unwrap();
         assert!((level.scale - 0.003_906_25).abs() < 1e-9, "{level:?}");
     }

@@ -23,7 +23,11 @@ pub(super) struct Watch {
 
 /// The loss.
 pub(super) const LOSS: Watch = Watch {
-    prior: Prior { noise: PRIOR_LOSS_NOISE, relative: true, may_rise: false },
+    prior: Prior {
+        noise: PRIOR_LOSS_NOISE,
+        relative: true,
+        may_rise: false,
+    },
     acute_z: 6.0,
     cusum_h: 10.0,
     best_level: Some(3.5),
@@ -31,7 +35,11 @@ pub(super) const LOSS: Watch = Watch {
 
 /// log₁₀ of the gradient norm; chronic drift of the norm is evidence, not an incident.
 pub(super) const GRAD: Watch = Watch {
-    prior: Prior { noise: PRIOR_GRAD_NOISE, relative: false, may_rise: true },
+    prior: Prior {
+        noise: PRIOR_GRAD_NOISE,
+        relative: false,
+        may_rise: true,
+    },
     acute_z: 8.0,
     cusum_h: f64::INFINITY,
     best_level: None,
@@ -92,6 +100,11 @@ pub(super) fn scan(series: &Series, watch: &Watch) -> Vec<Episode> {
             Some(last) if last.continues(series, onset) => last.extend(series, i, kind),
             _ => {
                 let episode = follow(series, watch, kind, onset, i, clean);
+                if kind == Kind::Acute && !episode.confirmed(series, watch) {
+                    state.admit(series, i);
+                    i += 1;
+                    continue;
+                }
                 let end = episode.end;
                 found.push(episode);
                 end
@@ -165,13 +178,18 @@ impl State {
             return Some((Kind::Chronic, self.change_point(series, i, level)));
         }
         let rise = watch.best_level?;
-        (self.above_best(series, i, level) > rise).then(|| (Kind::Chronic, self.climb_start(series, i, level)))
+        (self.above_best(series, i, level) > rise)
+            .then(|| (Kind::Chronic, self.climb_start(series, i, level)))
     }
 
     fn level(&mut self, series: &Series, watch: &Watch) -> Option<Level> {
         let young = self.window.len() < 2 * STRIDE;
         if self.level.is_none() || self.age >= STRIDE || young {
-            let (x, y): (Vec<f64>, Vec<f64>) = self.window.iter().map(|i| (series.x[*i], series.y[*i])).unzip();
+            let (x, y): (Vec<f64>, Vec<f64>) = self
+                .window
+                .iter()
+                .map(|i| (series.x[*i], series.y[*i]))
+                .unzip();
             self.level = Level::fit(&x, &y, watch.prior, memory(series));
             self.age = 0;
         }
@@ -183,8 +201,14 @@ impl State {
     /// a chronic rise is one above what was already reached, and a descent that flattens must not look like one.
     fn cusum(&mut self, series: &Series, i: usize, level: Level) -> f64 {
         let level = level.flat();
-        let frozen = if self.sum > 0.0 { self.frozen.unwrap_or(level) } else { level };
-        let z = frozen.z(series.x[i], series.y[i]).clamp(-CUSUM_CLIP, CUSUM_CLIP);
+        let frozen = if self.sum > 0.0 {
+            self.frozen.unwrap_or(level)
+        } else {
+            level
+        };
+        let z = frozen
+            .z(series.x[i], series.y[i])
+            .clamp(-CUSUM_CLIP, CUSUM_CLIP);
         let next = (self.sum + z - SLACK).max(0.0);
         if self.sum <= 0.0 && next > 0.0 {
             self.frozen = Some(level);
@@ -223,7 +247,12 @@ impl State {
             return 0.0;
         }
         let skip = self.window.len() - few;
-        let mut recent: Vec<f64> = self.window.iter().skip(skip).map(|j| series.y[*j]).collect();
+        let mut recent: Vec<f64> = self
+            .window
+            .iter()
+            .skip(skip)
+            .map(|j| series.y[*j])
+            .collect();
         let now = crate::baseline::median(&mut recent);
         self.medians.push_back((i, now));
         while self.medians.front().is_some_and(|(j, _)| j + 2 * few <= i) {
@@ -240,7 +269,11 @@ impl State {
             let from = j.saturating_sub(self.recent() / 2 - 1);
             crate::baseline::median_of(&series.y[from..=j]) <= best + level.scale
         };
-        (0..=i).rev().take(self.capacity * 8).find(|j| near(*j)).unwrap_or(i)
+        (0..=i)
+            .rev()
+            .take(self.capacity * 8)
+            .find(|j| near(*j))
+            .unwrap_or(i)
     }
 
     /// Takes a value into the window unless it is flagged.

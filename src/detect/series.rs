@@ -46,7 +46,8 @@ pub(crate) fn lineage(run: &Run, attempt: &Attempt) -> (Vec<usize>, usize) {
         if start >= first {
             continue;
         }
-        let end = earlier.rows.start + run.steps[earlier.rows.clone()].partition_point(|s| *s < first);
+        let end =
+            earlier.rows.start + run.steps[earlier.rows.clone()].partition_point(|s| *s < first);
         let room = HISTORY.saturating_sub(before.len());
         let from = end.saturating_sub(room).max(earlier.rows.start);
         before.splice(0..0, from..end);
@@ -71,9 +72,19 @@ pub(super) fn grad(run: &Run, attempt: &Attempt) -> Series {
 }
 
 /// A signal along an attempt, transformed; values that are not finite are left out.
-pub fn along(run: &Run, attempt: &Attempt, signal: &str, value: &dyn Fn(f64) -> Option<f64>) -> Series {
-    let mut series = Series { spacing: run.spacing() as f64, ..Series::default() };
-    let Some(column) = run.column(signal) else { return series };
+pub fn along(
+    run: &Run,
+    attempt: &Attempt,
+    signal: &str,
+    value: &dyn Fn(f64) -> Option<f64>,
+) -> Series {
+    let mut series = Series {
+        spacing: run.spacing() as f64,
+        ..Series::default()
+    };
+    let Some(column) = run.column(signal) else {
+        return series;
+    };
     let (rows, own) = lineage(run, attempt);
     for (i, row) in rows.into_iter().enumerate() {
         if i == own {

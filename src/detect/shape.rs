@@ -14,6 +14,10 @@ const SETTLED_STEPS: f64 = 200.0;
 const SHIFT_NATS: f64 = 0.005;
 /// A departure that keeps more than this share of its peak excess has not come back.
 const STAYS: f64 = 0.5;
+/// So many separate peaks make a lull of fewer than so many steps at the end of the log no return (detection.md §4:
+/// three spikes within 1000 steps).
+const REPEATS: usize = 4;
+const REPEAT_STEPS: f64 = 50.0;
 /// Within so many nats of the loss of an untrained model it has lost what it learned (detection.md §4).
 const NEAR_UNTRAINED: f64 = 0.5;
 /// log of the largest vocabulary in use (about 260 000), where the log does not show an untrained model.
@@ -22,9 +26,15 @@ const LARGEST_LN_V: f64 = 12.5;
 const NORM_RATIO: f64 = 10.0;
 
 /// The incident of an episode of the loss.
-pub(super) fn incident(run: &Run, attempt: &Attempt, e: Episode, loss: &Series, grad: &Series) -> Incident {
-    let judged = judge(&e, loss);
-    let end_row = end_row(&e, loss, attempt);
+pub(super) fn incident(
+    run: &Run,
+    attempt: &Attempt,
+    e: &Episode,
+    loss: &Series,
+    grad: &Series,
+) -> Incident {
+    let judged = judge(e, loss);
+    let end_row = end_row(e, loss, attempt);
     let level = e.level.unwrap_or_else(|| level_of_nothing(loss, e.onset));
     let row = |i: usize| loss.rows[i];
     let excess = e.peak.map(|p| loss.y[p] - level.at(loss.x[p]));
@@ -35,7 +45,7 @@ pub(super) fn incident(run: &Run, attempt: &Attempt, e: Episode, loss: &Series, 
         kind: e.kind,
         onset_row: e.onset_row,
         peak_row: e.peak.map(row),
-        return_row: e.back.map(row),
+        return_row: e.back.filter(|_| !judged.open).map(row),
         grad_return_row: grad_return(grad, e.onset_row, e.peak.map(row)),
         return_is_bound: e.back.is_some_and(|b| hole(loss, b)),
         peaks: e.peaks.iter().map(|p| row(*p)).collect(),
@@ -61,14 +71,42 @@ struct Judged {
 
 fn judge(e: &Episode, series: &Series) -> Judged {
     let Some(level) = e.level else {
-        let shape = if e.back.is_some() { Shape::Transient } else { Shape::Divergent };
-        return Judged { shape, open: e.back.is_none() && e.non_finite == 0, lost: false, residual: None };
+        let shape = if e.back.is_some() {
+            Shape::Transient
+        } else {
+            Shape::Divergent
+        };
+        return Judged {
+            shape,
+            open: e.back.is_none() && e.non_finite == 0,
+            lost: false,
+            residual: None,
+        };
     };
-    let Some(back) = e.back else { return not_back(e, series, level) };
+    let Some(back) = e.back else {
+        return not_back(e, series, level);
+    };
     let residual = residual_after(series, back, level);
+    if e.peaks.len() >= REPEATS && series.x[series.len() - 1] - series.x[back] < REPEAT_STEPS {
+        return Judged {
+            shape: Shape::Divergent,
+            open: true,
+            lost: false,
+            residual,
+        };
+    }
     let took = series.x[back] - series.x[e.onset];
-    let shape = if took <= TRANSIENT_STEPS as f64 { Shape::Transient } else { Shape::Recoverable };
-    Judged { shape, open: false, lost: false, residual }
+    let shape = if took <= TRANSIENT_STEPS as f64 {
+        Shape::Transient
+    } else {
+        Shape::Recoverable
+    };
+    Judged {
+        shape,
+        open: false,
+        lost: false,
+        residual,
+    }
 }
 
 /// Median excess over 200 steps from a position.
@@ -83,15 +121,27 @@ fn residual_after(series: &Series, from: usize, level: Level) -> Option<f64> {
 
 fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
     let last = e.end.min(series.len());
-    let tail: Vec<usize> = (e.onset..last).rev().take(window_rows(series) / 4).collect();
+    let tail: Vec<usize> = (e.onset..last)
+        .rev()
+        .take(window_rows(series) / 4)
+        .collect();
     let excess = |j: &usize| series.y[*j] - level.at(series.x[*j]);
     let residual = median_of(&tail.iter().map(excess).collect::<Vec<_>>());
     let finite = residual.is_finite();
     if e.non_finite > 0 || !finite {
         let residual = finite.then_some(residual);
-        return Judged { shape: Shape::Divergent, open: false, lost: false, residual };
+        return Judged {
+            shape: Shape::Divergent,
+            open: false,
+            lost: false,
+            residual,
+        };
     }
-    let top = if e.kind == Kind::Chronic { plateau_top(e, series, level) } else { None };
+    let top = if e.kind == Kind::Chronic {
+        plateau_top(e, series, level)
+    } else {
+        None
+    };
     let top = top.or(e.peak.map(|p| excess(&p))).unwrap_or(residual);
     let waited = series.x[last.max(1) - 1] - series.x[e.onset];
     let open = last == series.len() && waited < HORIZON_STEPS as f64;
@@ -108,27 +158,40 @@ fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
         Shape::Divergent
     };
     let open = open && shape != Shape::LevelShift;
-    Judged { shape, open, lost, residual: Some(residual) }
+    Judged {
+        shape,
+        open,
+        lost,
+        residual: Some(residual),
+    }
 }
 
 /// Loss of the untrained model: that of the first rows where the log begins with the run.
 fn untrained(series: &Series) -> f64 {
     let from_start = series.x.first().is_some_and(|x| *x <= 2.0 * series.spacing);
     let first = &series.y[..series.len().min(3)];
-    if from_start { median_of(first).min(LARGEST_LN_V) } else { LARGEST_LN_V }
+    if from_start {
+        median_of(first).min(LARGEST_LN_V)
+    } else {
+        LARGEST_LN_V
+    }
 }
 
 /// Highest running median of a slow climb: its single highest row is mostly noise.
 fn plateau_top(e: &Episode, series: &Series, level: Level) -> Option<f64> {
     let last = e.end.min(series.len());
-    let excess: Vec<f64> = (e.onset..last).map(|j| series.y[j] - level.at(series.x[j])).collect();
+    let excess: Vec<f64> = (e.onset..last)
+        .map(|j| series.y[j] - level.at(series.x[j]))
+        .collect();
     excess.windows(10).map(median_of).reduce(f64::max)
 }
 
 /// Whether the last 200 steps, at least half of all since the onset, neither rise nor fall.
 fn settled(e: &Episode, series: &Series, last: usize, level: Level) -> bool {
     let from = series.x[last.max(1) - 1] - SETTLED_STEPS;
-    let first = (e.onset..last).find(|j| series.x[*j] >= from).unwrap_or(last);
+    let first = (e.onset..last)
+        .find(|j| series.x[*j] >= from)
+        .unwrap_or(last);
     if last - first < 8 || series.x[first] - series.x[e.onset] < 1.0 || series.x[e.onset] > from {
         return false;
     }
@@ -151,7 +214,8 @@ fn falling(e: &Episode, series: &Series, last: usize) -> bool {
 /// The row after the last one of the episode, whatever the loss of those rows is.
 fn end_row(e: &Episode, series: &Series, attempt: &Attempt) -> usize {
     let back = e.back.map(|b| series.rows[b]);
-    back.unwrap_or_else(|| series.rows.get(e.end).copied().unwrap_or(attempt.rows.end)).max(e.onset_row + 1)
+    back.unwrap_or_else(|| series.rows.get(e.end).copied().unwrap_or(attempt.rows.end))
+        .max(e.onset_row + 1)
 }
 
 /// A level for an episode that has no row before it.
@@ -181,10 +245,14 @@ fn grad_return(grad: &Series, onset_row: usize, peak_row: Option<usize>) -> Opti
     let prior = crate::detect::scan::GRAD.prior;
     let memory = crate::detect::scan::memory(grad);
     let level = Level::fit(&grad.x[before.clone()], &grad.y[before], prior, memory)?;
-    let level = Level { slope: 0.0, ..level };
+    let level = Level {
+        slope: 0.0,
+        ..level
+    };
     let z = |j: usize| level.z(grad.x[j], grad.y[j]);
     let peak = peak_row.map_or(onset, |r| grad.position(r)).min(grad.len());
-    let last_away = (onset.saturating_sub(4)..grad.len().min(peak + 2000)).take_while(|j| *j <= peak || z(*j) > NORM_AWAY);
+    let last_away = (onset.saturating_sub(4)..grad.len().min(peak + 2000))
+        .take_while(|j| *j <= peak || z(*j) > NORM_AWAY);
     let last_away = last_away.filter(|j| z(*j) > NORM_AWAY).last()?;
     grad.rows.get(last_away + 1).copied()
 }
@@ -197,7 +265,9 @@ pub(super) fn isolated_norm(
     grad: &Series,
     losses: &[Incident],
 ) -> bool {
-    let (Some(level), Some(peak)) = (e.level, e.peak) else { return false };
+    let (Some(level), Some(peak)) = (e.level, e.peak) else {
+        return false;
+    };
     let far = grad.y[peak] - level.at(grad.x[peak]) >= NORM_RATIO.log10();
     let near = |i: &Incident| {
         let from = run.steps[i.onset_row].saturating_sub(2 * TRANSIENT_STEPS);
@@ -208,9 +278,9 @@ pub(super) fn isolated_norm(
 }
 
 /// The incident of a gradient norm that left its level while the loss did not.
-pub(super) fn norm_incident(run: &Run, attempt: &Attempt, e: Episode, grad: &Series) -> Incident {
+pub(super) fn norm_incident(run: &Run, attempt: &Attempt, e: &Episode, grad: &Series) -> Incident {
     let level = e.level.unwrap_or_else(|| level_of_nothing(grad, e.onset));
-    let judged = judge(&e, grad);
+    let judged = judge(e, grad);
     let power = |log: f64| 10_f64.powf(log);
     let row = |i: usize| grad.rows[i];
     let peak = e.peak.map(|p| power(grad.y[p]));
@@ -225,11 +295,18 @@ pub(super) fn norm_incident(run: &Run, attempt: &Attempt, e: Episode, grad: &Ser
         grad_return_row: e.back.map(row),
         return_is_bound: e.back.is_some_and(|b| hole(grad, b)),
         peaks: e.peaks.iter().map(|p| row(*p)).collect(),
-        end_row: end_row(&e, grad, attempt),
+        end_row: end_row(e, grad, attempt),
         score: e.peak.map(|p| level.z(grad.x[p], grad.y[p])),
         peak,
-        excess: e.peak.map(|p| power(grad.y[p]) - power(level.at(grad.x[p]))),
-        level: Level { value: power(level.value), slope: 0.0, scale: level.scale, ..level },
+        excess: e
+            .peak
+            .map(|p| power(grad.y[p]) - power(level.at(grad.x[p]))),
+        level: Level {
+            value: power(level.value),
+            slope: 0.0,
+            scale: level.scale,
+            ..level
+        },
         shape: judged.shape,
         open: judged.open,
         lost: false,

@@ -6,8 +6,24 @@ use crate::features::context::Context;
 use crate::features::{Feature, boolean, number};
 
 pub(super) const FEATURES: &[Feature] = &[
-    number("F01", "loss_z", "sd", "128", &["loss"], "robust z of the loss at its peak", loss_z),
-    number("F02", "loss_cusum", "sd", "128, frozen", &["loss"], "largest CUSUM of the loss from onset to peak", cusum),
+    number(
+        "F01",
+        "loss_z",
+        "sd",
+        "128",
+        &["loss"],
+        "robust z of the loss at its peak",
+        loss_z,
+    ),
+    number(
+        "F02",
+        "loss_cusum",
+        "sd",
+        "128, frozen",
+        &["loss"],
+        "largest CUSUM of the loss from onset to peak",
+        cusum,
+    ),
     number(
         "F03",
         "onset_step",
@@ -15,21 +31,56 @@ pub(super) const FEATURES: &[Feature] = &[
         "20",
         &["loss"],
         "first departure of loss, gradient norm or update norm",
-        onset_step,
+        |c| Some(first_departure(c)),
     ),
-    number("F04", "peak_excess", "nats", "to the return", &["loss"], "highest loss above its level", |c| {
-        (c.incident.signal == "loss").then_some(c.incident.excess)?
-    }),
-    number("F05", "rise_time", "steps", "", &["loss"], "steps from onset to peak", |c| {
-        c.incident.peak_row.map(|_| c.peak - c.onset)
-    }),
-    number("F06", "return_time", "steps", "2000", &["loss"], "steps from onset to the return", |c| {
-        c.incident.return_row.map(|r| c.run.steps[r] as f64 - c.onset)
-    }),
-    boolean("F06b", "returned", "2000", &["loss"], "the loss came back", |c| {
-        Some(f64::from(u8::from(c.incident.return_row.is_some())))
-    }),
-    number("F06c", "waited", "steps", "", &["loss"], "steps logged since the onset", |c| Some(c.incident.waited as f64)),
+    number(
+        "F04",
+        "peak_excess",
+        "nats",
+        "to the return",
+        &["loss"],
+        "highest loss above its level",
+        |c| (c.incident.signal == "loss").then_some(c.incident.excess)?,
+    ),
+    number(
+        "F05",
+        "rise_time",
+        "steps",
+        "",
+        &["loss"],
+        "steps from onset to peak",
+        |c| c.incident.peak_row.map(|_| c.peak - c.onset),
+    ),
+    number(
+        "F06",
+        "return_time",
+        "steps",
+        "2000",
+        &["loss"],
+        "steps from onset to the return",
+        |c| {
+            c.incident
+                .return_row
+                .map(|r| c.run.steps[r] as f64 - c.onset)
+        },
+    ),
+    boolean(
+        "F06b",
+        "returned",
+        "2000",
+        &["loss"],
+        "the loss came back",
+        |c| Some(f64::from(u8::from(c.incident.return_row.is_some()))),
+    ),
+    number(
+        "F06c",
+        "waited",
+        "steps",
+        "",
+        &["loss"],
+        "steps logged since the onset",
+        |c| Some(c.incident.waited as f64),
+    ),
     number(
         "F07",
         "residual_shift",
@@ -39,11 +90,32 @@ pub(super) const FEATURES: &[Feature] = &[
         "median loss above its old level after the return",
         |c| c.incident.return_row.and(c.incident.residual),
     ),
-    number("F08", "post_slope", "nats/step", "100", &["loss"], "slope of the loss after the peak", post_slope),
-    number("F09", "decay_tau", "steps", "peak to return", &["loss"], "time constant of the way back", decay_tau),
-    boolean("F10", "foreshock", "20", &["loss"], "the loss left its level and was back before the main rise", |c| {
-        Some(f64::from(u8::from(foreshock(c)?)))
-    }),
+    number(
+        "F08",
+        "post_slope",
+        "nats/step",
+        "100",
+        &["loss"],
+        "slope of the loss after the peak",
+        post_slope,
+    ),
+    number(
+        "F09",
+        "decay_tau",
+        "steps",
+        "peak to return",
+        &["loss"],
+        "time constant of the way back",
+        decay_tau,
+    ),
+    boolean(
+        "F10",
+        "foreshock",
+        "20",
+        &["loss"],
+        "the loss left its level and was back before the main rise",
+        |c| Some(f64::from(u8::from(foreshock(c)?))),
+    ),
     number(
         "F11",
         "recurrence_gap",
@@ -71,7 +143,15 @@ pub(super) const FEATURES: &[Feature] = &[
         "rows with a loss that is not finite or with skipped updates, from the onset on",
         nonfinite,
     ),
-    number("F13", "neg_shift", "sd", "50", &["loss"], "lowest z of the loss in the 50 steps before the onset", neg_shift),
+    number(
+        "F13",
+        "neg_shift",
+        "sd",
+        "50",
+        &["loss"],
+        "lowest z of the loss in the 50 steps before the onset",
+        neg_shift,
+    ),
 ];
 
 fn loss_z(c: &Context<'_>) -> Option<f64> {
@@ -100,9 +180,12 @@ fn cusum(c: &Context<'_>) -> Option<f64> {
 /// z of log₁₀ norms at which they have left their level.
 const AWAY: f64 = 4.0;
 
-fn onset_step(c: &Context<'_>) -> Option<f64> {
+fn first_departure(c: &Context<'_>) -> f64 {
     let signals = ["grad_norm", "update_norm"];
-    Some(signals.iter().filter_map(|s| c.departure(s, AWAY)).fold(c.onset, f64::min))
+    signals
+        .iter()
+        .filter_map(|s| c.departure(s, AWAY))
+        .fold(c.onset, f64::min)
 }
 
 fn post_slope(c: &Context<'_>) -> Option<f64> {
@@ -114,7 +197,11 @@ fn decay_tau(c: &Context<'_>) -> Option<f64> {
     let back = c.run.steps[c.incident.return_row?] as f64;
     let w = excess(c, c.peak, back + 1.0);
     let (x, y): (Vec<f64>, Vec<f64>) =
-        w.x.iter().zip(&w.y).filter(|(_, e)| **e > 0.0).map(|(x, e)| (*x, e.ln())).unzip();
+        w.x.iter()
+            .zip(&w.y)
+            .filter(|(_, e)| **e > 0.0)
+            .map(|(x, e)| (*x, e.ln()))
+            .unzip();
     let slope = theil_sen(&x, &y).filter(|_| x.len() >= 4)?;
     (slope < 0.0).then(|| -1.0 / slope)
 }
@@ -131,9 +218,16 @@ fn foreshock(c: &Context<'_>) -> Option<bool> {
 
 fn siblings(c: &Context<'_>) -> Vec<(f64, f64)> {
     let mine = |i: &&crate::detect::Incident| i.attempt == c.incident.attempt && i.signal == "loss";
-    let at = |i: &crate::detect::Incident| (c.run.steps[i.onset_row] as f64, i.excess.unwrap_or(0.0));
+    let at =
+        |i: &crate::detect::Incident| (c.run.steps[i.onset_row] as f64, i.excess.unwrap_or(0.0));
     let near = |p: &(f64, f64)| (p.0 - c.onset).abs() <= 5000.0;
-    let mut out: Vec<(f64, f64)> = c.incidents.iter().filter(mine).map(at).filter(near).collect();
+    let mut out: Vec<(f64, f64)> = c
+        .incidents
+        .iter()
+        .filter(mine)
+        .map(at)
+        .filter(near)
+        .collect();
     out.sort_by(|a, b| a.0.total_cmp(&b.0));
     out
 }
@@ -168,5 +262,7 @@ fn neg_shift(c: &Context<'_>) -> Option<f64> {
         return None;
     }
     let centre = median_of(&w.y);
-    w.y.iter().map(|y| (y - centre) / c.incident.level.scale).reduce(f64::min)
+    w.y.iter()
+        .map(|y| (y - centre) / c.incident.level.scale)
+        .reduce(f64::min)
 }

@@ -22,7 +22,11 @@ pub(super) const FEATURES: &[Feature] = &[
         "1000",
         &["max_attention_logit"],
         "steps in which the largest attention logit doubles at that slope; unknown while it does not grow",
-        |c| slope(&ln(c, "max_attention_logit", 1000.0)).filter(|s| *s > 0.0).map(|s| std::f64::consts::LN_2 / s),
+        |c| {
+            slope(&ln(c, "max_attention_logit", 1000.0))
+                .filter(|s| *s > 0.0)
+                .map(|s| std::f64::consts::LN_2 / s)
+        },
     ),
     number(
         "F33c",
@@ -40,7 +44,15 @@ pub(super) const FEATURES: &[Feature] = &[
         "50",
         &["max_attention_logit"],
         "log10 of the largest attention logit in the 50 steps before the onset",
-        |c| c.max("max_attention_logit", c.onset - 50.0_f64.max(3.0 * c.spacing), c.onset).filter(|a| *a > 0.0).map(f64::log10),
+        |c| {
+            c.max(
+                "max_attention_logit",
+                c.onset - 50.0_f64.max(3.0 * c.spacing),
+                c.onset,
+            )
+            .filter(|a| *a > 0.0)
+            .map(f64::log10)
+        },
     ),
     number(
         "F35",
@@ -63,9 +75,15 @@ pub(super) const FEATURES: &[Feature] = &[
         "slope of the attention entropy before the onset",
         |c| slope(&c.window("attention_entropy", c.onset - 1000.0, c.onset)),
     ),
-    number("F37", "logz_drift", "1/step", "1000", &["logz"], "slope of the log of the output-logit signal", |c| {
-        slope(&ln(c, "logz", 1000.0))
-    }),
+    number(
+        "F37",
+        "logz_drift",
+        "1/step",
+        "1000",
+        &["logz"],
+        "slope of the log of the output-logit signal",
+        |c| slope(&ln(c, "logz", 1000.0)),
+    ),
 ];
 
 fn ln(c: &Context<'_>, signal: &str, steps: f64) -> Series {
@@ -79,8 +97,16 @@ fn slope(w: &Series) -> Option<f64> {
 
 fn growth(c: &Context<'_>) -> Option<f64> {
     let far = c.onset - 250.0_f64.max(20.0 * c.spacing);
-    let old = c.window("max_attention_logit", far, far + 100.0_f64.max(8.0 * c.spacing));
+    let old = c.window(
+        "max_attention_logit",
+        far,
+        far + 100.0_f64.max(8.0 * c.spacing),
+    );
     let level = median_of(&old.y);
-    let now = c.max("max_attention_logit", c.onset - c.spacing, c.onset + 60.0_f64.max(2.0 * c.spacing))?;
+    let now = c.max(
+        "max_attention_logit",
+        c.onset - c.spacing,
+        c.onset + 60.0_f64.max(2.0 * c.spacing),
+    )?;
     (old.len() >= 3 && level > 0.0).then(|| now / level)
 }

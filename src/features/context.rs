@@ -1,7 +1,7 @@
 //! What a feature may look at: the incident, and signals along the history of its attempt by step.
 
 use crate::detect::{Incident, Level, Series};
-use crate::detect::{lineage, level_before};
+use crate::detect::{level_before, lineage};
 use crate::run::{Attempt, Run};
 
 /// An incident within its run.
@@ -43,9 +43,16 @@ impl<'a> Context<'a> {
 
     /// Finite values of a signal at steps `from..until` along the history of the attempt.
     pub fn window(&self, signal: &str, from: f64, until: f64) -> Series {
-        let mut out = Series { spacing: self.spacing, ..Series::default() };
-        let Some(column) = self.run.column(signal) else { return out };
-        let start = self.rows.partition_point(|r| (self.run.steps[*r] as f64) < from);
+        let mut out = Series {
+            spacing: self.spacing,
+            ..Series::default()
+        };
+        let Some(column) = self.run.column(signal) else {
+            return out;
+        };
+        let start = self
+            .rows
+            .partition_point(|r| (self.run.steps[*r] as f64) < from);
         for row in &self.rows[start..] {
             let x = self.run.steps[*row] as f64;
             if x >= until {
@@ -97,8 +104,14 @@ impl<'a> Context<'a> {
     /// The step at which log₁₀ of a signal first left its level around the onset: within 20 steps before it and up to
     /// the peak. `None` if it never did. With no rows well before the onset the first row of an excerpt is the level.
     pub fn departure(&self, signal: &str, z: f64) -> Option<f64> {
-        let w = self.log_window(signal, self.onset - 20.0_f64.max(self.spacing), self.peak + 1.0);
-        let level = self.log_level(signal).or_else(|| level_before(&first_row(&w, self.onset)))?;
+        let w = self.log_window(
+            signal,
+            self.onset - 20.0_f64.max(self.spacing),
+            self.peak + 1.0,
+        );
+        let level = self
+            .log_level(signal)
+            .or_else(|| level_before(&first_row(&w, self.onset)))?;
         let away = |i: &usize| level.z(w.x[*i], w.y[*i]) > z;
         let stays = |i: &usize| *i + 1 >= w.len() || away(&(i + 1)) || w.x[*i] >= self.onset - 4.0;
         (0..w.len()).find(|i| away(i) && stays(i)).map(|i| w.x[i])
@@ -107,7 +120,9 @@ impl<'a> Context<'a> {
     /// Whether the log has holes: an excerpt, whose rows need not begin where an attempt did.
     pub fn excerpt(&self) -> bool {
         let far = 20.0 * self.spacing;
-        self.rows.windows(2).any(|w| self.run.steps[w[1]] as f64 - self.run.steps[w[0]] as f64 > far)
+        self.rows
+            .windows(2)
+            .any(|w| self.run.steps[w[1]] as f64 - self.run.steps[w[0]] as f64 > far)
     }
 
     /// Rows are printed at every step around the onset, so that lead and lag can be told.
@@ -119,5 +134,11 @@ impl<'a> Context<'a> {
 /// The first row of a window, if it lies before the onset.
 fn first_row(w: &Series, onset: f64) -> Series {
     let n = usize::from(w.x.first().is_some_and(|x| *x < onset));
-    Series { x: w.x[..n].to_vec(), y: w.y[..n].to_vec(), rows: w.rows[..n].to_vec(), own: 0, spacing: w.spacing }
+    Series {
+        x: w.x[..n].to_vec(),
+        y: w.y[..n].to_vec(),
+        rows: w.rows[..n].to_vec(),
+        own: 0,
+        spacing: w.spacing,
+    }
 }

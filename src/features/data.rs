@@ -15,7 +15,14 @@ pub(super) const FEATURES: &[Feature] = &[
         "z of the largest loss of any rank over the mean loss",
         rank_gap,
     ),
-    later("F43", "source_localised", "sd", "128", &["loss_per_source"], "largest z of a data source above their median"),
+    later(
+        "F43",
+        "source_localised",
+        "sd",
+        "128",
+        &["loss_per_source"],
+        "largest z of a data source above their median",
+    ),
     later(
         "F44",
         "batch_ref_z",
@@ -40,7 +47,12 @@ pub(super) const FEATURES: &[Feature] = &[
         "50",
         &["a later attempt over the same steps"],
         "lag at which that correlation is highest, if it is above 0.8",
-        |c| first_replay(c).and_then(|r| r.best_lag).filter(|(_, r)| *r > 0.8).map(|(lag, _)| lag as f64),
+        |c| {
+            first_replay(c)
+                .and_then(|r| r.best_lag)
+                .filter(|(_, r)| *r > 0.8)
+                .map(|(lag, _)| lag as f64)
+        },
     ),
     number(
         "F46",
@@ -60,7 +72,14 @@ pub(super) const FEATURES: &[Feature] = &[
         "z of the training loss minus that of the validation loss after the onset",
         val_gap,
     ),
-    later("F48", "ngram_flag", "sequences", "", &["tokens of the batches"], "sequences with 32 or more short repeats"),
+    later(
+        "F48",
+        "ngram_flag",
+        "sequences",
+        "",
+        &["tokens of the batches"],
+        "sequences with 32 or more short repeats",
+    ),
     boolean(
         "E0",
         "seen_before",
@@ -83,7 +102,11 @@ pub(super) const FEATURES: &[Feature] = &[
         "horizon",
         &["a replay with the batches skipped"],
         "it came again although the batches around the onset were skipped",
-        |c| recurs(c, &|r| matches!(r.data, Data::Skipped { .. }) && !lower_lr(r.lr_ratio)),
+        |c| {
+            recurs(c, &|r| {
+                matches!(r.data, Data::Skipped { .. }) && !lower_lr(r.lr_ratio)
+            })
+        },
     ),
     boolean(
         "E2b",
@@ -107,7 +130,9 @@ fn lower_lr(ratio: Option<f64>) -> bool {
     ratio.is_some_and(|r| r < 0.95)
 }
 
-fn replays<'a>(c: &'a Context<'_>) -> impl Iterator<Item = (&'a crate::run::Attempt, replay::Replay)> {
+fn replays<'a>(
+    c: &'a Context<'_>,
+) -> impl Iterator<Item = (&'a crate::run::Attempt, replay::Replay)> {
     let later = c.run.attempts.iter().filter(|a| a.index > c.attempt.index);
     let until = Some(c.onset as u64);
     later.filter_map(move |b| Some((b, replay::compare(c.run, c.attempt, b, until)?)))
@@ -133,7 +158,9 @@ fn recurs(c: &Context<'_>, kind: &dyn Fn(&replay::Replay) -> bool) -> Option<f64
 fn rank_gap(c: &Context<'_>) -> Option<f64> {
     let gap = |from: f64, until: f64| -> Vec<f64> {
         let worst = c.window("max_rank_loss", from, until);
-        (0..worst.len()).filter_map(|i| Some(worst.y[i] - c.run.column("loss")?.finite(worst.rows[i])?)).collect()
+        (0..worst.len())
+            .filter_map(|i| Some(worst.y[i] - c.run.column("loss")?.finite(worst.rows[i])?))
+            .collect()
     };
     let before = gap(c.onset - 128.0_f64.max(16.0 * c.spacing), c.onset);
     let centre = median_of(&before);
@@ -151,7 +178,11 @@ const DESCENT: usize = 200;
 fn self_repeat(c: &Context<'_>) -> Option<f64> {
     let all = c.window("loss", c.onset - 4000.0 * c.spacing, c.onset);
     let past = all.len().checked_sub(STRETCH)?;
-    let from = if all.x[0] < DESCENT as f64 * c.spacing { DESCENT.min(past) } else { 0 };
+    let from = if all.x[0] < DESCENT as f64 * c.spacing {
+        DESCENT.min(past)
+    } else {
+        0
+    };
     if past - from < 2 * STRETCH {
         return None;
     }
@@ -161,7 +192,9 @@ fn self_repeat(c: &Context<'_>) -> Option<f64> {
         *v = v.clamp(-4.0 * sd, 4.0 * sd);
     }
     let (past, last) = r.split_at(r.len() - STRETCH);
-    past.windows(STRETCH).filter_map(|w| pearson(w, last)).reduce(f64::max)
+    past.windows(STRETCH)
+        .filter_map(|w| pearson(w, last))
+        .reduce(f64::max)
 }
 
 fn seen_before(c: &Context<'_>) -> Option<f64> {
@@ -175,18 +208,30 @@ fn seen_before(c: &Context<'_>) -> Option<f64> {
     let near = |i: &crate::detect::Incident| {
         (c.run.steps[i.onset_row] as f64 - c.onset).abs() <= 10.0 + 2.0 * c.spacing
     };
-    let earlier = c.incidents.iter().filter(|i| i.attempt < c.attempt.index && i.signal == c.incident.signal);
+    let earlier = c
+        .incidents
+        .iter()
+        .filter(|i| i.attempt < c.attempt.index && i.signal == c.incident.signal);
     let covered = c.run.attempts.iter().any(|a| {
-        a.index < c.attempt.index && (c.run.steps[a.rows.end - 1] as f64) >= c.onset + 5.0 * c.spacing
+        a.index < c.attempt.index
+            && (c.run.steps[a.rows.end - 1] as f64) >= c.onset + 5.0 * c.spacing
     });
-    covered.then(|| f64::from(u8::from(earlier.into_iter().any(|i| near(i) && far_from_restart(i)))))
+    covered.then(|| {
+        f64::from(u8::from(
+            earlier.into_iter().any(|i| near(i) && far_from_restart(i)),
+        ))
+    })
 }
 
 fn val_gap(c: &Context<'_>) -> Option<f64> {
     let horizon = c.onset + 2000.0_f64.max(20.0 * c.spacing);
     let before = c.window("val_loss", c.onset - 10_000.0 * c.spacing, c.onset);
     let after = c.window("val_loss", c.onset + 1.0, horizon);
-    let train = c.window("loss", *after.x.first()? - 10.0 * c.spacing, after.x.first()? + 1.0);
+    let train = c.window(
+        "loss",
+        *after.x.first()? - 10.0 * c.spacing,
+        after.x.first()? + 1.0,
+    );
     let scale = c.incident.level.scale;
     let last_before = median_of(&before.y[before.len().saturating_sub(3)..]);
     let moved = (after.y.first()? - last_before) / scale;

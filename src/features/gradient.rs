@@ -5,7 +5,15 @@ use crate::features::context::Context;
 use crate::features::{Feature, later, number};
 
 pub(super) const FEATURES: &[Feature] = &[
-    number("F14", "g_z", "sd", "128", &["grad_norm"], "highest z of log10 gradient norm around the onset", g_z),
+    number(
+        "F14",
+        "g_z",
+        "sd",
+        "128",
+        &["grad_norm"],
+        "highest z of log10 gradient norm around the onset",
+        g_z,
+    ),
     number(
         "F15",
         "g_lead",
@@ -13,7 +21,10 @@ pub(super) const FEATURES: &[Feature] = &[
         "20",
         &["grad_norm", "loss"],
         "onset of the loss minus onset of the gradient norm; needs every step logged",
-        |c| c.every_step().then(|| Some(c.onset - c.departure("grad_norm", AWAY)?))?,
+        |c| {
+            c.every_step()
+                .then(|| Some(c.onset - c.departure("grad_norm", AWAY)?))?
+        },
     ),
     number(
         "F16",
@@ -51,10 +62,24 @@ pub(super) const FEATURES: &[Feature] = &[
         "variance of log gradient norm over the last 100 steps against the 500 before",
         g_var_ratio,
     ),
-    number("F20", "g_stale", "rows", "100", &["grad_norm"], "longest run of exactly equal gradient norms", g_stale),
-    number("F21", "u_z", "sd", "128", &["update_norm"], "highest z of log10 update norm around the onset", |c| {
-        highest_z(c, "update_norm")
-    }),
+    number(
+        "F20",
+        "g_stale",
+        "rows",
+        "100",
+        &["grad_norm"],
+        "longest run of exactly equal gradient norms",
+        g_stale,
+    ),
+    number(
+        "F21",
+        "u_z",
+        "sd",
+        "128",
+        &["update_norm"],
+        "highest z of log10 update norm around the onset",
+        |c| highest_z(c, "update_norm"),
+    ),
     number(
         "F22",
         "u_lead",
@@ -62,7 +87,10 @@ pub(super) const FEATURES: &[Feature] = &[
         "20",
         &["update_norm", "loss"],
         "onset of the loss minus onset of the update norm; needs every step logged",
-        |c| c.every_step().then(|| Some(c.onset - c.departure("update_norm", AWAY)?))?,
+        |c| {
+            c.every_step()
+                .then(|| Some(c.onset - c.departure("update_norm", AWAY)?))?
+        },
     ),
     number(
         "F22b",
@@ -116,8 +144,9 @@ pub(super) const FEATURES: &[Feature] = &[
         "10 to 60 after",
         &["update_norm", "learning_rate"],
         "update norm over learning rate 10 to 60 steps after the onset against its height at the onset: near 0 if the \
-         optimizer heals, near 1 if what makes the updates large goes on",
-        |c| Some(u_persist(c)? / u_per_lr(c)?),
+         optimizer heals, near 1 if what makes the updates large goes on; needs at least every other step logged, or \
+         the height is missed",
+        |c| (c.spacing <= 2.0).then(|| Some(u_persist(c)? / u_per_lr(c)?))?,
     ),
     number(
         "F22f",
@@ -155,7 +184,14 @@ pub(super) const FEATURES: &[Feature] = &[
         "steps since the squared gradient norm fell below half its own moving average, in memories of Adam",
         v_staleness,
     ),
-    later("F25", "eps_ratio", "1", "", &["second_moment_p10"], "lower tenth of root second moment over epsilon"),
+    later(
+        "F25",
+        "eps_ratio",
+        "1",
+        "",
+        &["second_moment_p10"],
+        "lower tenth of root second moment over epsilon",
+    ),
     number(
         "F26",
         "layer_concentration",
@@ -172,8 +208,14 @@ const AWAY: f64 = 4.0;
 
 fn highest_z(c: &Context<'_>, signal: &str) -> Option<f64> {
     let level = c.log_level(signal)?;
-    let w = c.log_window(signal, c.onset - 20.0_f64.max(c.spacing), c.peak + 5.0 + c.spacing);
-    (0..w.len()).map(|i| level.z(w.x[i], w.y[i])).reduce(f64::max)
+    let w = c.log_window(
+        signal,
+        c.onset - 20.0_f64.max(c.spacing),
+        c.peak + 5.0 + c.spacing,
+    );
+    (0..w.len())
+        .map(|i| level.z(w.x[i], w.y[i]))
+        .reduce(f64::max)
 }
 
 fn g_z(c: &Context<'_>) -> Option<f64> {
@@ -189,8 +231,20 @@ fn g_growth(c: &Context<'_>) -> Option<f64> {
 }
 
 fn clip_ratio(c: &Context<'_>) -> Option<f64> {
-    let clip = c.run.fact(&["clip_grad", "gradient_clipping", "max_grad_norm", "grad_clip"]).filter(|v| *v > 0.0)?;
-    let w = c.window("grad_norm", c.onset - 100.0_f64.max(10.0 * c.spacing), c.onset);
+    let clip = c
+        .run
+        .fact(&[
+            "clip_grad",
+            "gradient_clipping",
+            "max_grad_norm",
+            "grad_clip",
+        ])
+        .filter(|v| *v > 0.0)?;
+    let w = c.window(
+        "grad_norm",
+        c.onset - 100.0_f64.max(10.0 * c.spacing),
+        c.onset,
+    );
     (w.len() >= 5).then(|| w.y.iter().filter(|g| **g > clip).count() as f64 / w.len() as f64)
 }
 
@@ -224,10 +278,18 @@ fn g_var_ratio(c: &Context<'_>) -> Option<f64> {
 }
 
 fn g_stale(c: &Context<'_>) -> Option<f64> {
-    let w = c.window("grad_norm", c.onset - 50.0 * c.spacing, c.onset + 50.0 * c.spacing);
+    let w = c.window(
+        "grad_norm",
+        c.onset - 50.0 * c.spacing,
+        c.onset + 50.0 * c.spacing,
+    );
     let (mut longest, mut run) = (1_u32, 1_u32);
     for pair in w.y.windows(2) {
-        run = if pair[0].to_bits() == pair[1].to_bits() { run + 1 } else { 1 };
+        run = if pair[0].to_bits() == pair[1].to_bits() {
+            run + 1
+        } else {
+            1
+        };
         longest = longest.max(run);
     }
     (!w.is_empty()).then_some(f64::from(longest))
@@ -239,7 +301,11 @@ fn just_before(c: &Context<'_>) -> f64 {
 }
 
 fn u_before(c: &Context<'_>) -> Option<f64> {
-    let level = c.median("update_norm", c.onset - just_before(c) - 128.0_f64.max(16.0 * c.spacing), c.onset - just_before(c))?;
+    let level = c.median(
+        "update_norm",
+        c.onset - just_before(c) - 128.0_f64.max(16.0 * c.spacing),
+        c.onset - just_before(c),
+    )?;
     let near = c.max("update_norm", c.onset - just_before(c), c.onset)?;
     (level > 0.0).then(|| near / level)
 }
@@ -262,7 +328,11 @@ fn ratio_series(c: &Context<'_>, from: f64, until: f64) -> Vec<f64> {
 
 fn u_per_lr(c: &Context<'_>) -> Option<f64> {
     let near = just_before(c);
-    let before = ratio_series(c, c.onset - near - 128.0_f64.max(16.0 * c.spacing), c.onset - near);
+    let before = ratio_series(
+        c,
+        c.onset - near - 128.0_f64.max(16.0 * c.spacing),
+        c.onset - near,
+    );
     let at = ratio_series(c, c.onset - near, c.onset + 1.0);
     let level = median_of(&before);
     let highest = at.into_iter().reduce(f64::max)?;
@@ -276,15 +346,21 @@ fn u_per_lr_growth(c: &Context<'_>) -> Option<f64> {
     let at_onset = ratio_series(c, c.onset - just_before(c), c.onset + 1.0);
     let at_peak = ratio_series(c, c.peak - just_before(c), c.peak + 1.0);
     let level = median_of(&at_onset);
-    (!at_onset.is_empty() && !at_peak.is_empty() && level > 0.0).then(|| median_of(&at_peak) / level)
+    (!at_onset.is_empty() && !at_peak.is_empty() && level > 0.0)
+        .then(|| median_of(&at_peak) / level)
 }
 
 fn u_persist(c: &Context<'_>) -> Option<f64> {
     let near = just_before(c);
-    let before = ratio_series(c, c.onset - near - 128.0_f64.max(16.0 * c.spacing), c.onset - near);
+    let before = ratio_series(
+        c,
+        c.onset - near - 128.0_f64.max(16.0 * c.spacing),
+        c.onset - near,
+    );
     let mut after = ratio_series(c, c.onset + 10.0, c.onset + 61.0);
     let level = median_of(&before);
-    (before.len() >= 3 && after.len() >= 3 && level > 0.0).then(|| quantile(&mut after, 0.9) / level)
+    (before.len() >= 3 && after.len() >= 3 && level > 0.0)
+        .then(|| quantile(&mut after, 0.9) / level)
 }
 
 /// An update norm above this many times its level is a burst.
@@ -292,7 +368,11 @@ const BURST: f64 = 5.0;
 
 fn u_bursts(c: &Context<'_>) -> Option<f64> {
     let near = just_before(c);
-    let level = c.median("update_norm", c.onset - near - 128.0_f64.max(16.0 * c.spacing), c.onset - near)?;
+    let level = c.median(
+        "update_norm",
+        c.onset - near - 128.0_f64.max(16.0 * c.spacing),
+        c.onset - near,
+    )?;
     let w = c.window("update_norm", c.onset - near, c.onset + 100.0);
     let (mut bursts, mut quiet) = (0_u32, 3_u32);
     for u in &w.y {
@@ -312,7 +392,11 @@ fn m_over_v(c: &Context<'_>) -> Option<f64> {
 
 fn v_drop(c: &Context<'_>) -> Option<f64> {
     let near = 50.0_f64.max(3.0 * c.spacing);
-    let level = c.median("second_moment", c.onset - near - 128.0_f64.max(16.0 * c.spacing), c.onset - near)?;
+    let level = c.median(
+        "second_moment",
+        c.onset - near - 128.0_f64.max(16.0 * c.spacing),
+        c.onset - near,
+    )?;
     let w = c.window("second_moment", c.onset - near, c.onset + 1.0);
     let lowest = w.y.iter().copied().reduce(f64::min)?;
     (level > 0.0).then(|| lowest / level)
@@ -329,17 +413,27 @@ fn v_staleness(c: &Context<'_>) -> Option<f64> {
     let mut since = 0.0;
     for g in &w.y {
         average = beta2 * average + (1.0 - beta2) * g * g;
-        since = if g * g < 0.5 * average { since + 1.0 } else { 0.0 };
+        since = if g * g < 0.5 * average {
+            since + 1.0
+        } else {
+            0.0
+        };
     }
     (w.len() as f64 >= memory).then(|| since / memory)
 }
 
 fn layer_concentration(c: &Context<'_>) -> Option<f64> {
     let near = |column: &crate::run::Column| {
-        let rows = c.incident.onset_row.saturating_sub(20)..(c.incident.onset_row + 1).min(column.len());
+        let rows =
+            c.incident.onset_row.saturating_sub(20)..(c.incident.onset_row + 1).min(column.len());
         rows.filter_map(|r| column.finite(r)).reduce(f64::max)
     };
-    let squares: Vec<f64> = c.run.family("grad_norm").filter_map(|(_, col)| near(col)).map(|g| g * g).collect();
+    let squares: Vec<f64> = c
+        .run
+        .family("grad_norm")
+        .filter_map(|(_, col)| near(col))
+        .map(|g| g * g)
+        .collect();
     let total: f64 = squares.iter().sum();
     let largest = squares.iter().copied().reduce(f64::max)?;
     (squares.len() >= 2 && total > 0.0).then(|| largest / total)

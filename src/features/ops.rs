@@ -56,15 +56,25 @@ fn restart_dist(c: &Context<'_>) -> Option<f64> {
 fn restart_repeats(c: &Context<'_>) -> Option<f64> {
     let mine = offset(c, c.incident)?;
     let near = (5.0 + c.spacing).max(0.1 * mine);
-    let same = c.incidents.iter().filter(|i| i.signal == c.incident.signal).filter_map(|i| offset(c, i));
+    let same = c
+        .incidents
+        .iter()
+        .filter(|i| i.signal == c.incident.signal)
+        .filter_map(|i| offset(c, i));
     Some(same.filter(|o| (o - mine).abs() <= near).count() as f64)
 }
 
 fn hw_event(c: &Context<'_>) -> Option<f64> {
-    let faults: Vec<_> = c.run.events.iter().filter(|e| e.kind == EventKind::NodeFault).collect();
+    let faults: Vec<_> = c
+        .run
+        .events
+        .iter()
+        .filter(|e| e.kind == EventKind::NodeFault)
+        .collect();
     let near = |e: &&crate::run::Event| {
         e.attempt == c.attempt.index
-            && e.step.is_none_or(|s| (s as f64) <= c.onset + 1.0 && c.onset - (s as f64) < 500.0)
+            && e.step
+                .is_none_or(|s| (s as f64) <= c.onset + 1.0 && c.onset - (s as f64) < 500.0)
     };
-    (!faults.is_empty()).then(|| f64::from(u8::from(faults.iter().any(|e| near(e)))))
+    (!faults.is_empty()).then(|| f64::from(u8::from(faults.iter().any(near))))
 }

@@ -83,7 +83,9 @@ pub(super) const FEATURES: &[Feature] = &[
 ];
 
 fn loss_quantum(c: &Context<'_>) -> Option<f64> {
-    let mut w = c.window("loss", c.onset - 200.0_f64.max(50.0 * c.spacing), c.onset).y;
+    let mut w = c
+        .window("loss", c.onset - 200.0_f64.max(50.0 * c.spacing), c.onset)
+        .y;
     let n = w.len();
     w.sort_unstable_by(f64::total_cmp);
     w.dedup();
@@ -92,7 +94,13 @@ fn loss_quantum(c: &Context<'_>) -> Option<f64> {
 
 fn halvings(c: &Context<'_>, from: f64, until: f64) -> Option<f64> {
     let w = c.window("loss_scale", from, until);
-    let drops = w.y.windows(2).map(|p| if p[1] > 0.0 && p[1] < p[0] { (p[0] / p[1]).log2().round() } else { 0.0 });
+    let drops = w.y.windows(2).map(|p| {
+        if p[1] > 0.0 && p[1] < p[0] {
+            (p[0] / p[1]).log2().round()
+        } else {
+            0.0
+        }
+    });
     (w.len() >= 2).then(|| drops.sum())
 }
 
@@ -103,32 +111,44 @@ fn scale_found(c: &Context<'_>) -> f64 {
     let searching = |row: &usize| {
         let skips = c.run.value("skipped", *row).is_some_and(|v| v > 0.0);
         let scale = |r: usize| c.run.value("loss_scale", r);
-        let falls = *row > rows.start && matches!((scale(row - 1), scale(*row)), (Some(a), Some(b)) if b < a);
+        let falls = *row > rows.start
+            && matches!((scale(row - 1), scale(*row)), (Some(a), Some(b)) if b < a);
         skips || falls
     };
     let found = rows.clone().find(|r| !searching(r)).unwrap_or(rows.end - 1);
     let first = c.run.steps[rows.start];
     // The scale of the first row already tells nothing by itself: the search may go on after it.
     let found = if found == rows.start && rows.len() > 1 && searching(&(found + 1)) {
-        (found + 1..rows.end).find(|r| !searching(r)).unwrap_or(rows.end - 1)
+        (found + 1..rows.end)
+            .find(|r| !searching(r))
+            .unwrap_or(rows.end - 1)
     } else {
         found
     };
-    if first <= 2 * c.run.spacing() { c.run.steps[found] as f64 } else { f64::NEG_INFINITY }
+    if first <= 2 * c.run.spacing() {
+        c.run.steps[found] as f64
+    } else {
+        f64::NEG_INFINITY
+    }
 }
 
 fn nonfinite_first(c: &Context<'_>) -> Option<f64> {
     let loss = c.run.column("loss")?;
-    let first = loss.get(c.incident.onset_row).is_some_and(|v| !v.is_finite());
+    let first = loss
+        .get(c.incident.onset_row)
+        .is_some_and(|v| !v.is_finite());
     Some(f64::from(u8::from(first)))
 }
 
 fn nonfinite_before(c: &Context<'_>) -> Option<f64> {
     let from = (c.onset - 200.0).max(scale_found(c));
-    let rows = (c.attempt.rows.start..c.incident.onset_row).filter(|r| c.run.steps[*r] as f64 >= from);
+    let rows =
+        (c.attempt.rows.start..c.incident.onset_row).filter(|r| c.run.steps[*r] as f64 >= from);
     let counted = c.run.column("skipped").is_some() || c.run.column("nan").is_some();
     let bad = |r: usize| {
-        ["skipped", "nan"].iter().any(|s| c.run.value(s, r).is_some_and(|v| v > 0.0))
+        ["skipped", "nan"]
+            .iter()
+            .any(|s| c.run.value(s, r).is_some_and(|v| v > 0.0))
             || c.run.value("grad_norm", r).is_some_and(|v| !v.is_finite())
     };
     let known = counted || c.run.column("grad_norm").is_some();
@@ -136,7 +156,11 @@ fn nonfinite_before(c: &Context<'_>) -> Option<f64> {
 }
 
 fn zero_grad(c: &Context<'_>) -> Option<f64> {
-    let before = c.window("num_zeros", c.onset - 128.0_f64.max(16.0 * c.spacing), c.onset - c.spacing);
+    let before = c.window(
+        "num_zeros",
+        c.onset - 128.0_f64.max(16.0 * c.spacing),
+        c.onset - c.spacing,
+    );
     let at = c.max("num_zeros", c.onset - c.spacing, c.peak + 1.0)?;
     let level = median_of(&before.y);
     (before.len() >= 5 && level > 0.0).then(|| at / level)

@@ -12,7 +12,13 @@ pub(super) const FEATURES: &[Feature] = &[
         "run",
         &["learning_rate"],
         "steps from the last rise or knot of the learning rate (end of warm-up, jump, re-warm) to the onset",
-        |c| knots(c).iter().map(|k| c.onset - k).filter(|d| *d >= -c.spacing).reduce(f64::min),
+        |c| {
+            knots(c)
+                .iter()
+                .map(|k| c.onset - k)
+                .filter(|d| *d >= -c.spacing)
+                .reduce(f64::min)
+        },
     ),
     number(
         "F27b",
@@ -32,7 +38,11 @@ pub(super) const FEATURES: &[Feature] = &[
         "steps since the last rise of the learning rate, in warm-up lengths",
         |c| {
             let warmup = warmup_end(c).filter(|w| *w >= 10.0)?;
-            let since = knots(c).iter().map(|k| c.onset - k).filter(|d| *d >= -c.spacing).reduce(f64::min)?;
+            let since = knots(c)
+                .iter()
+                .map(|k| c.onset - k)
+                .filter(|d| *d >= -c.spacing)
+                .reduce(f64::min)?;
             Some(since / warmup)
         },
     ),
@@ -90,7 +100,15 @@ pub(super) const FEATURES: &[Feature] = &[
         "update norm over parameter norm before the onset",
         u_over_p,
     ),
-    number("cfg", "beta2", "1", "run", &["beta2"], "beta2 of Adam, if the log prints it", |c| c.run.beta2()),
+    number(
+        "cfg",
+        "beta2",
+        "1",
+        "run",
+        &["beta2"],
+        "beta2 of Adam, if the log prints it",
+        |c| c.run.beta2(),
+    ),
     boolean(
         "F32",
         "batch_event",
@@ -132,11 +150,20 @@ fn knots(c: &Context<'_>) -> Vec<f64> {
 
 fn before(c: &Context<'_>) -> Option<f64> {
     let far = c.onset - 150.0_f64.max(15.0 * c.spacing);
-    c.median("learning_rate", far, c.onset - 50.0_f64.max(3.0 * c.spacing)).filter(|v| *v > 0.0)
+    c.median(
+        "learning_rate",
+        far,
+        c.onset - 50.0_f64.max(3.0 * c.spacing),
+    )
+    .filter(|v| *v > 0.0)
 }
 
 fn lr_rise(c: &Context<'_>) -> Option<f64> {
-    let near = c.max("learning_rate", c.onset - 50.0_f64.max(3.0 * c.spacing), c.onset + 1.0)?;
+    let near = c.max(
+        "learning_rate",
+        c.onset - 50.0_f64.max(3.0 * c.spacing),
+        c.onset + 1.0,
+    )?;
     Some(near / before(c)?)
 }
 
@@ -146,7 +173,10 @@ fn lr_rise_in_peak(c: &Context<'_>) -> Option<f64> {
 
 fn spike_rate(c: &Context<'_>) -> Option<f64> {
     let end = warmup_end(c).filter(|w| *w >= 10.0)?;
-    let losses = c.incidents.iter().filter(|i| i.signal == "loss" && i.attempt == c.incident.attempt);
+    let losses = c
+        .incidents
+        .iter()
+        .filter(|i| i.signal == "loss" && i.attempt == c.incident.attempt);
     let steps: Vec<f64> = losses.map(|i| c.run.steps[i.onset_row] as f64).collect();
     let last = c.run.steps[c.attempt.rows.end - 1] as f64;
     let inside = |s: f64| s >= 0.9 * end && s <= 1.2 * end;
@@ -164,7 +194,11 @@ fn lr_mismatch(c: &Context<'_>) -> Option<f64> {
     let before = c.window("learning_rate", start - 20.0 * c.spacing, start);
     let after = c.window("learning_rate", start, start + 2.0 * c.spacing);
     let (a, b) = (*before.y.last()?, *after.y.first()?);
-    let usual = before.y.windows(2).map(|w| (w[1] / w[0] - 1.0).abs()).fold(0.0, f64::max);
+    let usual = before
+        .y
+        .windows(2)
+        .map(|w| (w[1] / w[0] - 1.0).abs())
+        .fold(0.0, f64::max);
     (a > 0.0).then(|| ((b / a - 1.0).abs() - usual).max(0.0))
 }
 
@@ -173,9 +207,14 @@ fn p_accel(c: &Context<'_>) -> Option<f64> {
     let early = c.log_window("param_norm", c.onset - 500.0 * unit, c.onset - 250.0 * unit);
     let late = c.log_window("param_norm", c.onset - 250.0 * unit, c.onset);
     let enough = early.len() >= 50 && late.len() >= 50;
-    let (a, b) = enough.then(|| Some((theil_sen(&early.x, &early.y)?, theil_sen(&late.x, &late.y)?)))??;
+    let (a, b) =
+        enough.then(|| Some((theil_sen(&early.x, &early.y)?, theil_sen(&late.x, &late.y)?)))??;
     // Growth that changes by less than half is the schedule, not an acceleration.
-    let change = if (b - a).abs() > 0.5 * a.abs() { b - a } else { 0.0 };
+    let change = if (b - a).abs() > 0.5 * a.abs() {
+        b - a
+    } else {
+        0.0
+    };
     Some(change / (250.0 * unit))
 }
 

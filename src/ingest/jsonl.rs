@@ -2,6 +2,8 @@
 
 mod scan;
 
+use std::collections::HashMap;
+
 use crate::ingest::number;
 use crate::ingest::text;
 use crate::ingest::{Ingester, LineReader, Reader};
@@ -27,14 +29,19 @@ pub(super) const INGESTER: Ingester = Ingester {
 const LOOK_AT: usize = 200;
 
 fn sniff(head: &[u8]) -> u8 {
-    let lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|l| l.starts_with(b"{"));
+    let lines = head
+        .split(|b| *b == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter(|l| l.starts_with(b"{"));
     let mut objects = 0;
     for line in lines.take(LOOK_AT) {
         let (mut has_step, mut others) = (false, 0);
-        let whole = Scanner::new(line).walk(&mut |key, _| match step_rank(&String::from_utf8_lossy(key)) {
-            Some(_) => has_step = true,
-            None => others += 1,
-        });
+        let whole = Scanner::new(line).walk(
+            &mut |key, _| match step_rank(&String::from_utf8_lossy(key)) {
+                Some(_) => has_step = true,
+                None => others += 1,
+            },
+        );
         if whole.is_ok() {
             objects += 1;
         }
@@ -65,33 +72,62 @@ impl LineReader for JsonLines {
 enum Role {
     Step(u8),
     Metric(usize),
+    /// One metric too many.
+    Ignored,
 }
+
+/// Metrics that are kept. More are keys that carry data in their names, and would take rows times keys of memory.
+const MOST_METRICS: usize = 4096;
 
 /// Keys in the order of the previous line: the next key is nearly always the next one here.
 #[derive(Debug, Default)]
 struct Keys {
     known: Vec<(Vec<u8>, Role)>,
+    index: HashMap<Vec<u8>, usize>,
     next: usize,
+    full: bool,
 }
 
 impl Keys {
     fn role(&mut self, key: &[u8], rows: &mut Rows) -> Role {
         let found = match self.known.get(self.next) {
             Some((k, _)) if k == key => Some(self.next),
-            _ => self.known.iter().position(|(k, _)| k == key),
+            _ => self.index.get(key).copied(),
         };
-        let at = found.unwrap_or_else(|| {
-            let name = String::from_utf8_lossy(key).into_owned();
-            let role = step_rank(&name).map_or_else(|| Role::Metric(rows.slot(&name)), Role::Step);
-            self.known.push((key.to_vec(), role));
-            self.known.len() - 1
-        });
-        self.next = at + 1;
-        self.known[at].1
+        match found.or_else(|| self.learn(key, rows)) {
+            Some(at) => {
+                self.next = at + 1;
+                self.known[at].1
+            }
+            None => Role::Ignored,
+        }
+    }
+
+    fn learn(&mut self, key: &[u8], rows: &mut Rows) -> Option<usize> {
+        let name = String::from_utf8_lossy(key).into_owned();
+        if self.known.len() >= MOST_METRICS {
+            if !std::mem::replace(&mut self.full, true) {
+                rows.lose(
+                    "",
+                    format!("more than {MOST_METRICS} metrics: `{name}` and others are left out"),
+                );
+            }
+            return None;
+        }
+        let role = step_rank(&name).map_or_else(|| Role::Metric(rows.slot(&name)), Role::Step);
+        self.index.insert(key.to_vec(), self.known.len());
+        self.known.push((key.to_vec(), role));
+        Some(self.known.len() - 1)
     }
 }
 
-fn read_object(object: &[u8], line: u64, rows: &mut Rows, keys: &mut Keys, values: &mut Vec<(usize, f64)>) {
+fn read_object(
+    object: &[u8],
+    line: u64,
+    rows: &mut Rows,
+    keys: &mut Keys,
+    values: &mut Vec<(usize, f64)>,
+) {
     values.clear();
     keys.next = 0;
     let mut step: Option<(u8, Option<u64>)> = None;
@@ -113,14 +149,17 @@ fn read_object(object: &[u8], line: u64, rows: &mut Rows, keys: &mut Keys, value
                     restart = true;
                 }
             }
-            (_, Value::Null) => {}
+            (Role::Ignored, _) | (_, Value::Null) => {}
         }
     });
     if restart {
         rows.mark(EventKind::Start, None, None);
     }
     if let Err(why) = outcome {
-        rows.lose(text::place(line), format!("{why}: `{}`", text::excerpt(object)));
+        rows.lose(
+            text::place(line),
+            format!("{why}: `{}`", text::excerpt(object)),
+        );
         return;
     }
     match step {
@@ -130,7 +169,10 @@ fn read_object(object: &[u8], line: u64, rows: &mut Rows, keys: &mut Keys, value
                 rows.set(*slot, *value);
             }
         }
-        Some((_, None)) => rows.lose(text::place(line), "the step is not a whole number that fits"),
+        Some((_, None)) => rows.lose(
+            text::place(line),
+            "the step is not a whole number that fits",
+        ),
         None => {}
     }
 }
@@ -163,7 +205,9 @@ mod tests {
 
     #[test]
     fn tokens_that_are_not_json_are_numbers_here() {
-        let rows = read("{\"step\": 1, \"loss\": NaN}\n{\"loss\": -Infinity, \"step\": \"2\"}\n{\"step\":3,\"loss\":null}\n");
+        let rows = read(
+            "{\"step\": 1, \"loss\": NaN}\n{\"loss\": -Infinity, \"step\": \"2\"}\n{\"step\":3,\"loss\":null}\n",
+        );
         assert_eq!(rows.steps, vec![1, 2, 3]);
         assert!(get(&rows, "loss", 0).is_some_and(f64::is_nan));
         assert_eq!(get(&rows, "loss", 1), Some(f64::NEG_INFINITY));
@@ -172,7 +216,8 @@ mod tests {
 
     #[test]
     fn nested_objects_and_lists_are_flattened() {
-        let rows = read("{\"step\":4,\"a\":{\"b\":2.5,\"c\":{\"d\":1}},\"layer_logits\":[1.0,2.0]}\n");
+        let rows =
+            read("{\"step\":4,\"a\":{\"b\":2.5,\"c\":{\"d\":1}},\"layer_logits\":[1.0,2.0]}\n");
         assert_eq!(get(&rows, "a/b", 0), Some(2.5));
         assert_eq!(get(&rows, "a/c/d", 0), Some(1.0));
         assert_eq!(get(&rows, "layer_logits/1", 0), Some(2.0));
@@ -180,7 +225,9 @@ mod tests {
 
     #[test]
     fn a_torn_line_is_a_loss_and_reading_goes_on() {
-        let rows = read("{\"step\": 1, \"loss\": 2.0}\n{\"step\": 2, \"lo\nnoise\n{\"step\": 3, \"loss\": 1.0}\n");
+        let rows = read(
+            "{\"step\": 1, \"loss\": 2.0}\n{\"step\": 2, \"lo\nnoise\n{\"step\": 3, \"loss\": 1.0}\n",
+        );
         assert_eq!(rows.steps, vec![1, 3]);
         assert_eq!(rows.losses.len(), 1);
         assert_eq!(rows.losses[0].place, "line +1");
@@ -190,19 +237,28 @@ mod tests {
     fn wandb_own_counter_is_not_the_step_when_there_is_a_better_one() {
         let rows = read("{\"_step\": 7, \"train/global_step\": 100, \"train/loss\": 1.0}\n");
         assert_eq!(rows.steps, vec![100]);
-        assert_eq!(read("{\"global_step/max_steps\": \"10/100\", \"loss\": 1.0}\n").steps, vec![10]);
+        assert_eq!(
+            read("{\"global_step/max_steps\": \"10/100\", \"loss\": 1.0}\n").steps,
+            vec![10]
+        );
     }
 
     #[test]
     fn a_step_that_overflows_is_a_loss() {
-        let rows = read("{\"step\": 1e300, \"loss\": 1.0}\n{\"step\": 99999999999999999999, \"loss\": 1.0}\n");
+        let rows = read(
+            "{\"step\": 1e300, \"loss\": 1.0}\n{\"step\": 99999999999999999999, \"loss\": 1.0}\n",
+        );
         assert!(rows.steps.is_empty());
         assert_eq!(rows.losses.len(), 2);
     }
 
     #[test]
     fn deep_nesting_ends() {
-        let deep = format!("{{\"step\":1,\"a\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        let deep = format!(
+            "{{\"step\":1,\"a\":{}1{}}}",
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
         assert!(read(&deep).steps.is_empty());
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn leading(bytes: &[u8]) -> Option<(f64, usize)> {
     }
 }
 
-/// Digits at the start of the bytes, and their number. `None` without a digit or past what a step counter holds.
+/// Digits at the start of the bytes, and their number. `None` without a digit or past what a float holds exactly.
 pub(super) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value: u64 = 0;
     let mut len = 0;
@@ -29,13 +29,13 @@ pub(super) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
         value = value.checked_mul(10)?.checked_add(u64::from(b - b'0'))?;
         len += 1;
     }
-    (len > 0).then_some((value, len))
+    (len > 0 && value < 1 << 53).then_some((value, len))
 }
 
 /// A step as a number: whole, not negative, and within what a float holds exactly.
 pub(super) fn step(value: f64) -> Option<u64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    (value >= 0.0 && value < EXACT && value.fract() == 0.0).then_some(value as u64)
+    ((0.0..EXACT).contains(&value) && value.fract() == 0.0).then_some(value as u64)
 }
 
 fn slow(field: &[u8]) -> Option<f64> {
@@ -52,7 +52,11 @@ fn slow(field: &[u8]) -> Option<f64> {
         return Some(sign * f64::INFINITY);
     }
     let starts_right = rest.starts_with(|c: char| c.is_ascii_digit());
-    (starts_right && rest.contains(',')).then(|| rest.replace(',', ""))?.parse::<f64>().ok().map(|v| sign * v)
+    (starts_right && rest.contains(','))
+        .then(|| rest.replace(',', ""))?
+        .parse::<f64>()
+        .ok()
+        .map(|v| sign * v)
 }
 
 #[cfg(test)]

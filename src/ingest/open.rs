@@ -37,7 +37,10 @@ impl Source {
 }
 
 /// The files behind the paths as given: folders become the logs in them.
-pub(super) fn expand(paths: &[PathBuf], is_log: &dyn Fn(&[u8]) -> bool) -> Result<Vec<Source>, IngestError> {
+pub(super) fn expand(
+    paths: &[PathBuf],
+    is_log: &dyn Fn(&[u8]) -> bool,
+) -> Result<Vec<Source>, IngestError> {
     let mut out = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
@@ -48,7 +51,9 @@ pub(super) fn expand(paths: &[PathBuf], is_log: &dyn Fn(&[u8]) -> bool) -> Resul
             found.sort();
             found.retain(|f| peek(f).is_some_and(|head| is_log(&head)));
             if found.is_empty() {
-                return Err(IngestError::NoLogs { path: path.display().to_string() });
+                return Err(IngestError::NoLogs {
+                    path: path.display().to_string(),
+                });
             }
             out.extend(found.into_iter().map(Source::File));
         } else {
@@ -73,11 +78,16 @@ fn walk(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 fn peek(path: &Path) -> Option<Vec<u8>> {
-    Opened::open(&Source::File(path.to_owned())).ok().map(|o| o.head().to_vec())
+    Opened::open(&Source::File(path.to_owned()))
+        .ok()
+        .map(|o| o.head().to_vec())
 }
 
 fn io_error(path: &Path, source: io::Error) -> IngestError {
-    IngestError::Io { path: path.display().to_string(), source }
+    IngestError::Io {
+        path: path.display().to_string(),
+        source,
+    }
 }
 
 /// An open source, decompressed.
@@ -96,7 +106,10 @@ pub(super) struct Opened {
 impl Opened {
     /// Opens a source and reads its head.
     pub(super) fn open(source: &Source) -> Result<Self, IngestError> {
-        let failed = |e| IngestError::Io { path: source.name(), source: e };
+        let failed = |e| IngestError::Io {
+            path: source.name(),
+            source: e,
+        };
         let (raw, size): (Box<dyn Read + Send>, _) = match source {
             Source::Stdin => (Box::new(io::stdin()), None),
             Source::File(path) => {
@@ -183,8 +196,13 @@ impl Opened {
                 return Ok(Some(self.hand_out(end + 1)));
             }
             if self.pending.len() >= LONGEST_LINE {
-                let lost = self.skip_line().map_err(|e| failed(self.source.name(), e))?;
-                rows.lose(format!("byte {}", self.handed_out), format!("a line of {lost} bytes is too long to be a row"));
+                let lost = self
+                    .skip_line()
+                    .map_err(|e| failed(self.source.name(), e))?;
+                rows.lose(
+                    format!("byte {}", self.handed_out),
+                    format!("a line of {lost} bytes is too long to be a row"),
+                );
                 continue;
             }
             want = (self.pending.len() * 2).min(LONGEST_LINE);
@@ -219,7 +237,10 @@ impl Opened {
 
     /// Everything that is left.
     pub(super) fn rest(&mut self) -> Result<Vec<u8>, IngestError> {
-        let failed = |e| IngestError::Io { path: self.source.name(), source: e };
+        let failed = |e| IngestError::Io {
+            path: self.source.name(),
+            source: e,
+        };
         let mut out = std::mem::take(&mut self.pending);
         let room = LARGEST_WHOLE.saturating_sub(out.len() as u64);
         let mut input = (&mut self.input).take(room);
@@ -239,11 +260,23 @@ fn decompressed(mut raw: Box<dyn Read + Send>) -> io::Result<(Box<dyn Read + Sen
     let zstd = magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
     let whole = io::Cursor::new(magic).chain(raw);
     if gzip {
-        #[expect(clippy::disallowed_types, reason = "this is the capped reader: it hands out bounded chunks")]
-        return Ok((Box::new(flate2::read::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole))), true));
+        #[expect(
+            clippy::disallowed_types,
+            reason = "this is the capped reader: it hands out bounded chunks"
+        )]
+        return Ok((
+            Box::new(flate2::read::MultiGzDecoder::new(BufReader::with_capacity(
+                1 << 16,
+                whole,
+            ))),
+            true,
+        ));
     }
     if zstd {
-        #[expect(clippy::disallowed_types, reason = "this is the capped reader: it hands out bounded chunks")]
+        #[expect(
+            clippy::disallowed_types,
+            reason = "this is the capped reader: it hands out bounded chunks"
+        )]
         return Ok((Box::new(zstd::stream::read::Decoder::new(whole)?), true));
     }
     Ok((Box::new(whole), false))

@@ -30,7 +30,10 @@ pub(super) fn place(line: u64) -> String {
 /// Milliseconds since 1970 of `YYYY-MM-DD HH:MM:SS[.ffffff]` or with a `T`, read as UTC: trainers print local time
 /// without a zone, so only differences are to be trusted.
 pub(super) fn timestamp(bytes: &[u8]) -> Option<f64> {
-    let text = std::str::from_utf8(bytes).ok()?.trim().trim_end_matches('Z');
+    let text = std::str::from_utf8(bytes)
+        .ok()?
+        .trim()
+        .trim_end_matches('Z');
     let civil: jiff::civil::DateTime = text.parse().ok()?;
     let stamp = jiff::tz::Offset::UTC.to_timestamp(civil).ok()?;
     Some(stamp.as_millisecond() as f64)
@@ -40,7 +43,11 @@ pub(super) fn timestamp(bytes: &[u8]) -> Option<f64> {
 pub(super) fn excerpt(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(240)]);
     let short: String = text.trim().chars().take(60).collect();
-    if short.len() < text.trim().len() { format!("{short}…") } else { short }
+    if short.len() < text.trim().len() {
+        format!("{short}…")
+    } else {
+        short
+    }
 }
 
 #[cfg(test)]
@@ -50,15 +57,23 @@ mod tests {
     #[test]
     fn carriage_returns_part_pieces_and_keep_the_line() {
         let mut out = Vec::new();
-        pieces(b"a\r\n\n1%\r2%{x}\nend", |n, p| out.push((n, String::from_utf8_lossy(p).into_owned())));
+        pieces(b"a\r\n\n1%\r2%{x}\nend", |n, p| {
+            out.push((n, String::from_utf8_lossy(p).into_owned()))
+        });
         let expected = [(0, "a"), (2, "1%"), (2, "2%{x}"), (3, "end")];
         assert_eq!(out, expected.map(|(n, p)| (n, p.to_owned())));
     }
 
     #[test]
     fn timestamps_of_megatron_and_iso() {
-        assert_eq!(timestamp(b"2026-03-01 12:00:00.5"), Some(1_772_366_400_500.0));
-        assert_eq!(timestamp(b"2026-03-01T12:00:00Z"), Some(1_772_366_400_000.0));
+        assert_eq!(
+            timestamp(b"2026-03-01 12:00:00.5"),
+            Some(1_772_366_400_500.0)
+        );
+        assert_eq!(
+            timestamp(b"2026-03-01T12:00:00Z"),
+            Some(1_772_366_400_000.0)
+        );
         assert_eq!(timestamp(b"yesterday"), None);
     }
 }

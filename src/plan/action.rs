@@ -45,11 +45,17 @@ const SURVIVAL: [(u64, u32); 4] = [(20, 16), (45, 30), (65, 31), (u64::MAX, 31)]
 pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
     let i = s.incident;
     if i.signal != "loss" {
-        return (Action::None, "the gradient norm moved alone: the loss did not follow".to_owned());
+        return (
+            Action::None,
+            "the gradient norm moved alone: the loss did not follow".to_owned(),
+        );
     }
     if i.return_row.is_some() && matches!(i.shape, Shape::Transient | Shape::Recoverable) {
         let back = s.run.steps[i.return_row.unwrap_or(i.onset_row)];
-        return (Action::None, format!("it is over: the loss was back at {back}{}", grad_note(s)));
+        return (
+            Action::None,
+            format!("it is over: the loss was back at {back}{}", grad_note(s)),
+        );
     }
     match i.shape {
         Shape::LevelShift => settled(s, way_back, skip),
@@ -72,7 +78,10 @@ fn grad_note(s: &Situation<'_>) -> String {
 }
 
 fn changed_on_purpose(s: &Situation<'_>) -> bool {
-    s.verdict.leading().next().is_some_and(|(c, p)| c == "config-change" && p >= 0.3)
+    s.verdict
+        .leading()
+        .next()
+        .is_some_and(|(c, p)| c == "config-change" && p >= 0.3)
 }
 
 /// An open incident may be waited for while it is young, finite, and the model has not lost what it learned.
@@ -86,12 +95,23 @@ fn may_wait(s: &Situation<'_>) -> bool {
 fn wait(s: &Situation<'_>) -> (Action, String) {
     let i = s.incident;
     let onset = s.run.steps[i.onset_row];
-    let base = if i.waited <= TRANSIENT_STEPS { TRANSIENT_STEPS } else { 5 * TRANSIENT_STEPS };
+    let base = if i.waited <= TRANSIENT_STEPS {
+        TRANSIENT_STEPS
+    } else {
+        5 * TRANSIENT_STEPS
+    };
     let decide = onset + base;
-    let by = SURVIVAL.iter().take_while(|(steps, _)| *steps <= i.waited).last().map_or(0, |(_, n)| *n);
+    let by = SURVIVAL
+        .iter()
+        .take_while(|(steps, _)| *steps <= i.waited)
+        .last()
+        .map_or(0, |(_, n)| *n);
     let odds = match 31 - by {
-        0 => "none of 31 measured spikes that came back took this long (causes.md M5, one recipe)".to_owned(),
-        left => format!("{left} of 31 measured spikes came back only after more steps than this (causes.md M5, one recipe)"),
+        0 => "none of 31 measured spikes that came back took this long (causes.md M5, one recipe)"
+            .to_owned(),
+        left => format!(
+            "{left} of 31 measured spikes came back only after more steps than this (causes.md M5, one recipe)"
+        ),
     };
     let text = format!(
         "the log ends {} steps after the onset: keep the checkpoint before {onset} and decide at {decide}; {odds}",
@@ -106,7 +126,11 @@ fn lost_reason(i: &Incident) -> String {
     }
     match (i.residual, i.excess) {
         (Some(r), Some(e)) if e > 0.0 => {
-            format!("after {} steps the loss is still {r:.3} above its level ({:.0} % of its peak)", i.waited, 100.0 * r / e)
+            format!(
+                "after {} steps the loss is still {r:.3} above its level ({:.0} % of its peak)",
+                i.waited,
+                100.0 * r / e
+            )
         }
         _ => format!("after {} steps the loss is not back", i.waited),
     }
@@ -114,30 +138,59 @@ fn lost_reason(i: &Incident) -> String {
 
 fn settled(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
     let residual = s.incident.residual.unwrap_or(0.0);
-    let state = s.verdict.cause.as_deref().is_some_and(|c| c != "config-change" && c != "bad-data");
+    let state = s
+        .verdict
+        .cause
+        .as_deref()
+        .is_some_and(|c| c != "config-change" && c != "bad-data");
     if state && residual > 0.0 {
-        return back(s, way_back, skip, &format!("the loss settled {residual:.3} above its level"));
+        return back(
+            s,
+            way_back,
+            skip,
+            &format!("the loss settled {residual:.3} above its level"),
+        );
     }
-    (Action::None, format!("the loss settled at another level ({residual:+.3}): compare validation loss and settings"))
+    (
+        Action::None,
+        format!(
+            "the loss settled at another level ({residual:+.3}): compare validation loss and settings"
+        ),
+    )
 }
 
 fn back(s: &Situation<'_>, way_back: bool, skip: bool, reason: &str) -> (Action, String) {
     let strikes = strikes(s);
     if strikes >= STRIKES {
-        return (Action::Stop, format!("{reason}; {strikes} attempts met it at the same place: change something before going back again"));
+        return (
+            Action::Stop,
+            format!(
+                "{reason}; {strikes} attempts met it at the same place: change something before going back again"
+            ),
+        );
     }
     if !way_back && s.inventory.checkpoints.is_empty() {
         return (Action::Rollback, reason.to_owned());
     }
     if !way_back {
-        return (Action::Stop, format!("{reason}, and there is no checkpoint to go back to"));
+        return (
+            Action::Stop,
+            format!("{reason}, and there is no checkpoint to go back to"),
+        );
     }
     let bad_data = s.verdict.posterior_of("bad-data");
     let skips = skip && (s.verdict.cause.as_deref() == Some("bad-data") || bad_data >= SKIP_ANYWAY);
     if skips {
-        return (Action::RollbackAndSkip, format!("{reason}, and bad data is likely ({bad_data:.2})"));
+        return (
+            Action::RollbackAndSkip,
+            format!("{reason}, and bad data is likely ({bad_data:.2})"),
+        );
     }
-    let doubt = if s.verdict.outcome == Outcome::Decided { "" } else { "; the cause is not decided: pick the change with care" };
+    let doubt = if s.verdict.outcome == Outcome::Decided {
+        ""
+    } else {
+        "; the cause is not decided: pick the change with care"
+    };
     (Action::Rollback, format!("{reason}{doubt}"))
 }
 
@@ -148,7 +201,9 @@ fn strikes(s: &Situation<'_>) -> usize {
         .incidents
         .iter()
         .filter(|i| i.signal == "loss" && i.attempt <= s.incident.attempt)
-        .filter(|i| s.run.steps[i.onset_row].abs_diff(onset) <= SAME_PLACE && i.shape == Shape::Divergent)
+        .filter(|i| {
+            s.run.steps[i.onset_row].abs_diff(onset) <= SAME_PLACE && i.shape == Shape::Divergent
+        })
         .map(|i| i.attempt)
         .collect();
     attempts.dedup();

@@ -35,23 +35,47 @@ struct Reach {
 /// The way back, the candidates, and why there is none.
 pub(super) fn choose(s: &Situation<'_>) -> (Option<Rollback>, Vec<Candidate>, Option<String>) {
     let reach = reach(s);
-    let mut candidates: Vec<Candidate> = s.inventory.checkpoints.iter().map(|c| candidate(s, &reach, c.step)).collect();
+    let mut candidates: Vec<Candidate> = s
+        .inventory
+        .checkpoints
+        .iter()
+        .map(|c| candidate(s, &reach, c.step))
+        .collect();
     candidates.reverse();
     let best = candidates.iter().find(|c| c.fits);
-    let nearer = || candidates.iter().find(|c| c.step <= reach.before_onset && dirty(s, c.step).is_none());
+    let nearer = || {
+        candidates
+            .iter()
+            .find(|c| c.step <= reach.before_onset && dirty(s, c.step).is_none())
+    };
     let (chosen, why) = match best {
         Some(c) => (Some(c.step), format!("newest checkpoint {}", reach.why)),
         None => (
             nearer().map(|c| c.step),
-            format!("none is old enough ({}); this is the newest before the first departure", reach.why),
+            format!(
+                "none is old enough ({}); this is the newest before the first departure",
+                reach.why
+            ),
         ),
     };
     let no_way = chosen.is_none().then(|| no_way(s, &reach));
     let rollback = chosen.map(|step| {
-        let path = s.inventory.checkpoints.iter().find(|c| c.step == step).and_then(|c| c.path.clone());
-        Rollback { step, path, steps_lost: lost(s, step), why }
+        let path = s
+            .inventory
+            .checkpoints
+            .iter()
+            .find(|c| c.step == step)
+            .and_then(|c| c.path.clone());
+        Rollback {
+            step,
+            path,
+            steps_lost: lost(s, step),
+            why,
+        }
     });
-    candidates.retain(|c| c.fits || c.step > reach.wanted.saturating_sub(1) || dirty(s, c.step).is_some());
+    candidates.retain(|c| {
+        c.fits || c.step > reach.wanted.saturating_sub(1) || dirty(s, c.step).is_some()
+    });
     candidates.sort_by_key(|c| (c.step.abs_diff(reach.wanted), c.step));
     candidates.truncate(LISTED);
     candidates.sort_by_key(|c| std::cmp::Reverse(c.step));
@@ -60,14 +84,20 @@ pub(super) fn choose(s: &Situation<'_>) -> (Option<Rollback>, Vec<Candidate>, Op
 
 fn lost(s: &Situation<'_>, step: u64) -> u64 {
     let attempt = &s.run.attempts[s.incident.attempt as usize];
-    s.run.updates_after(s.run.steps[attempt.rows.end - 1]).saturating_sub(step)
+    s.run
+        .updates_after(s.run.steps[attempt.rows.end - 1])
+        .saturating_sub(step)
 }
 
 fn no_way(s: &Situation<'_>, reach: &Reach) -> String {
     if s.inventory.checkpoints.is_empty() {
-        return "no checkpoint is known: give them with --checkpoint-steps or --checkpoint-every".to_owned();
+        return "no checkpoint is known: give them with --checkpoint-steps or --checkpoint-every"
+            .to_owned();
     }
-    format!("no clean checkpoint at or before {} is known", reach.before_onset)
+    format!(
+        "no clean checkpoint at or before {} is known",
+        reach.before_onset
+    )
 }
 
 fn candidate(s: &Situation<'_>, reach: &Reach, step: u64) -> Candidate {
@@ -77,9 +107,15 @@ fn candidate(s: &Situation<'_>, reach: &Reach, step: u64) -> Candidate {
     } else if let Some(why) = dirty(s, step) {
         (false, why)
     } else if step > reach.wanted {
-        (false, format!("only {} steps before the first departure", onset - step))
+        (
+            false,
+            format!("only {} steps before the first departure", onset - step),
+        )
     } else {
-        (true, format!("{} steps before the first departure", onset - step))
+        (
+            true,
+            format!("{} steps before the first departure", onset - step),
+        )
     };
     Candidate { step, fits, why }
 }
@@ -99,38 +135,65 @@ fn dirty(s: &Situation<'_>, step: u64) -> Option<String> {
     };
     let found = earlier.into_iter().find(within)?;
     let onset = s.run.steps[found.onset_row];
-    Some(format!("within {after} steps after the incident at {onset}: the second moment still carries it"))
+    Some(format!(
+        "within {after} steps after the incident at {onset}: the second moment still carries it"
+    ))
 }
 
 /// Whether an earlier incident is part of the history that this attempt builds on.
 fn kept(s: &Situation<'_>, earlier: &crate::detect::Incident) -> bool {
     let attempt = &s.run.attempts[s.incident.attempt as usize];
-    earlier.attempt == attempt.index || s.run.steps[earlier.onset_row] < s.run.steps[attempt.rows.start]
+    earlier.attempt == attempt.index
+        || s.run.steps[earlier.onset_row] < s.run.steps[attempt.rows.start]
 }
 
 fn reach(s: &Situation<'_>) -> Reach {
     let first = s.first_departure();
     let before_onset = s.run.updates_after(first).saturating_sub(1);
     let causes = s.likely_causes();
-    let mut wanted = before_onset.saturating_sub(if s.verdict.cause.is_some() { 0 } else { LEAST_MARGIN });
-    let mut why = format!("{} the first departure at {first}", ahead(before_onset - wanted));
+    let mut wanted = before_onset.saturating_sub(if s.verdict.cause.is_some() {
+        0
+    } else {
+        LEAST_MARGIN
+    });
+    let mut why = format!(
+        "{} the first departure at {first}",
+        ahead(before_onset - wanted)
+    );
     for cause in &causes {
-        let Some(rule) = s.rules.get(cause) else { continue };
+        let Some(rule) = s.rules.get(cause) else {
+            continue;
+        };
         let (memory, assumed) = s.memory();
         let (target, what) = target(s, rule.remedy.before, before_onset);
-        let margin = rule.remedy.margin_steps.max((rule.remedy.margin_memories * memory) as u64);
+        let margin = rule
+            .remedy
+            .margin_steps
+            .max((rule.remedy.margin_memories * memory) as u64);
         let reach = target.saturating_sub(margin);
         if reach <= wanted {
-            let beta = if assumed && rule.remedy.margin_memories > 0.0 { " (beta2 0.95 assumed)" } else { "" };
+            let beta = if assumed && rule.remedy.margin_memories > 0.0 {
+                " (beta2 0.95 assumed)"
+            } else {
+                ""
+            };
             wanted = reach;
             why = format!("{} {what}, as {cause} asks{beta}", ahead(margin));
         }
     }
-    Reach { wanted, before_onset, why }
+    Reach {
+        wanted,
+        before_onset,
+        why,
+    }
 }
 
 fn ahead(margin: u64) -> String {
-    if margin == 0 { "before".to_owned() } else { format!("at least {margin} steps before") }
+    if margin == 0 {
+        "before".to_owned()
+    } else {
+        format!("at least {margin} steps before")
+    }
 }
 
 /// The update before which a cause asks to be, and its name.
@@ -141,25 +204,33 @@ fn target(s: &Situation<'_>, before: Target, onset: u64) -> (u64, String) {
         Target::Onset => at_onset,
         Target::LrRise => match s.number("lr_event_dist").filter(|d| *d <= 300.0) {
             Some(distance) => {
-                let knot = s.run.steps[s.incident.onset_row].saturating_sub(distance.max(0.0) as u64);
+                let knot =
+                    s.run.steps[s.incident.onset_row].saturating_sub(distance.max(0.0) as u64);
                 let update = s.run.updates_after(knot).saturating_sub(1).min(onset);
                 (update, format!("the rise of the learning rate at {knot}"))
             }
             None => at_onset,
         },
-        Target::Restart => match s.number("restart_dist").filter(|d| *d <= 50.0 && s.incident.attempt > 0) {
+        Target::Restart => match s
+            .number("restart_dist")
+            .filter(|d| *d <= 50.0 && s.incident.attempt > 0)
+        {
             Some(_) => {
                 let attempt = &s.run.attempts[s.incident.attempt as usize];
                 let start = s.run.steps[attempt.rows.start];
                 let loaded = s.run.updates_after(start).saturating_sub(1);
-                (loaded.saturating_sub(1).min(onset), format!("the restart at {start}, whose checkpoint is suspect"))
+                (
+                    loaded.saturating_sub(1).min(onset),
+                    format!("the restart at {start}, whose checkpoint is suspect"),
+                )
             }
             None => at_onset,
         },
         Target::LogitGrowth => match growth_start(s) {
-            Some(step) => {
-                (s.run.updates_after(step).saturating_sub(1).min(onset), format!("the growth of the logits from {step} on"))
-            }
+            Some(step) => (
+                s.run.updates_after(step).saturating_sub(1).min(onset),
+                format!("the growth of the logits from {step} on"),
+            ),
             None => at_onset,
         },
     }
@@ -174,12 +245,23 @@ fn growth_start(s: &Situation<'_>) -> Option<u64> {
     let rows = lineage(s.run, attempt).0;
     let end = rows.partition_point(|r| *r < s.incident.onset_row);
     let rows = &rows[end.saturating_sub(BACK)..end];
-    let signal = ["max_attention_logit", "grad_norm"].into_iter().find(|n| s.run.column(n).is_some())?;
+    let signal = ["max_attention_logit", "grad_norm"]
+        .into_iter()
+        .find(|n| s.run.column(n).is_some())?;
     let column = s.run.column(signal)?;
-    let values: Vec<(u64, f64)> = rows.iter().filter_map(|r| Some((s.run.steps[*r], column.finite(*r)?))).collect();
-    let smooth: Vec<f64> = values.windows(SMOOTH).map(|w| median_of(&w.iter().map(|v| v.1).collect::<Vec<_>>())).collect();
+    let values: Vec<(u64, f64)> = rows
+        .iter()
+        .filter_map(|r| Some((s.run.steps[*r], column.finite(*r)?)))
+        .collect();
+    let smooth: Vec<f64> = values
+        .windows(SMOOTH)
+        .map(|w| median_of(&w.iter().map(|v| v.1).collect::<Vec<_>>()))
+        .collect();
     let last = *smooth.last()?;
-    let low = smooth[smooth.len().saturating_sub(400)..].iter().copied().fold(f64::INFINITY, f64::min);
+    let low = smooth[smooth.len().saturating_sub(400)..]
+        .iter()
+        .copied()
+        .fold(f64::INFINITY, f64::min);
     if last < GREW * low {
         return None;
     }

@@ -10,7 +10,7 @@ const LONGEST: u64 = 500;
 /// Rows before and after the disturbance, for bad data: the loader may run a batch ahead of the log.
 const LEAD: u64 = 1;
 const TAIL: u64 = 2;
-/// Without a cause the window is PaLM's: 8 steps and a pad of 16 before the onset, 16 after the peak.
+/// Without a cause the window is that of the `PaLM` report: 8 steps and a pad of 16 before the onset, 16 after the peak.
 const PALM_LEAD: u64 = 8;
 const PALM_PAD: u64 = 16;
 /// Below this posterior a skip is not offered for bad data.
@@ -20,8 +20,11 @@ const PLAUSIBLE: f64 = 0.08;
 pub(super) fn choose(s: &Situation<'_>, order: Option<&DataOrder>) -> Option<Skip> {
     let bad_data = s.verdict.posterior_of("bad-data");
     let decided = s.verdict.cause.as_deref();
-    let narrow = decided == Some("bad-data") || (s.verdict.outcome == Outcome::Undecided && bad_data >= 0.3);
-    if decided.is_some_and(|c| !s.rules.get(c).is_some_and(|r| r.remedy.skip)) || s.incident.signal != "loss" {
+    let narrow =
+        decided == Some("bad-data") || (s.verdict.outcome == Outcome::Undecided && bad_data >= 0.3);
+    if decided.is_some_and(|c| !s.rules.get(c).is_some_and(|r| r.remedy.skip))
+        || s.incident.signal != "loss"
+    {
         return None;
     }
     if !narrow && bad_data < PLAUSIBLE && s.verdict.outcome != Outcome::Unexplained {
@@ -30,16 +33,36 @@ pub(super) fn choose(s: &Situation<'_>, order: Option<&DataOrder>) -> Option<Ski
     let onset = s.run.steps[s.incident.onset_row];
     let (first, last, why) = if narrow {
         let (first, last) = disturbed(s);
-        (first, last, format!("rows from the onset at {onset} to the return, {LEAD} step before and {TAIL} after"))
+        (
+            first,
+            last,
+            format!(
+                "rows from the onset at {onset} to the return, {LEAD} step before and {TAIL} after"
+            ),
+        )
     } else {
         let (first, last) = palm(s);
-        (first, last, "the cause is open: PaLM's window around onset and peak".to_owned())
+        (
+            first,
+            last,
+            "the cause is open: PaLM's window around onset and peak".to_owned(),
+        )
     };
     let first = first.max(s.run.meta.step_base);
     let last = last.max(first).min(first + LONGEST - 1);
-    let samples = order.and_then(|o| o.samples_of(s.run.updates_after(first), s.run.updates_after(last)));
-    let why = if samples.is_some() { why } else { format!("{why}; the log has no data position for it, so only steps are given") };
-    Some(Skip { steps: vec![(first, last)], samples: samples.into_iter().collect(), batches: last - first + 1, why })
+    let samples =
+        order.and_then(|o| o.samples_of(s.run.updates_after(first), s.run.updates_after(last)));
+    let why = if samples.is_some() {
+        why
+    } else {
+        format!("{why}; the log has no data position for it, so only steps are given")
+    };
+    Some(Skip {
+        steps: vec![(first, last)],
+        samples: samples.into_iter().collect(),
+        batches: last - first + 1,
+        why,
+    })
 }
 
 /// Steps of the disturbance: from the step after the last ordinary row to the return.
@@ -51,7 +74,11 @@ fn disturbed(s: &Situation<'_>) -> (u64, u64) {
     let interval = u64::from(run.intervals[onset_row]).max(run.spacing());
     let onset = run.steps[onset_row];
     let first = before.map_or(onset, |b| (b + 1).max(onset.saturating_sub(interval - 1)));
-    let end = s.incident.return_row.or(s.incident.peak_row).unwrap_or(onset_row);
+    let end = s
+        .incident
+        .return_row
+        .or(s.incident.peak_row)
+        .unwrap_or(onset_row);
     let until = run.steps[end].max(last_disturbed(run, s));
     (first.saturating_sub(LEAD), until + TAIL)
 }
@@ -64,7 +91,9 @@ const LOOK: u64 = 60;
 
 fn last_disturbed(run: &Run, s: &Situation<'_>) -> u64 {
     let attempt = &run.attempts[s.incident.attempt as usize];
-    let Some(loss) = run.column("loss") else { return 0 };
+    let Some(loss) = run.column("loss") else {
+        return 0;
+    };
     let from = s.incident.onset_row;
     let until = run.steps[s.incident.return_row.unwrap_or(from)] + LOOK;
     let away = |row: &usize| {

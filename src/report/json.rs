@@ -69,7 +69,9 @@ fn run(d: &Diagnosis) -> RunPart<'_> {
         step_base_known: d.run.meta.base_known,
         signals: d.run.columns().map(|(n, _)| n).collect(),
         missing: &d.missing,
-        data_losses: losses.map(|l| json!({ "source": l.source, "place": l.place, "what": l.what })).collect(),
+        data_losses: losses
+            .map(|l| json!({ "source": l.source, "place": l.place, "what": l.what }))
+            .collect(),
     }
 }
 
@@ -90,7 +92,10 @@ fn incident(d: &Diagnosis, x: &Diagnosed) -> Value {
     put("return_step", json!(step(i.return_row)));
     put("return_is_latest_bound", json!(i.return_is_bound));
     put("grad_return_step", json!(step(i.grad_return_row)));
-    put("peaks", json!(i.peaks.iter().map(|p| d.run.steps[*p]).collect::<Vec<_>>()));
+    put(
+        "peaks",
+        json!(i.peaks.iter().map(|p| d.run.steps[*p]).collect::<Vec<_>>()),
+    );
     put("baseline", number(Some(i.level.value)));
     put("noise", number(Some(i.level.scale)));
     put("noise_is_prior", json!(i.level.prior));
@@ -107,13 +112,19 @@ fn incident(d: &Diagnosis, x: &Diagnosed) -> Value {
 
 /// A number with six significant digits, `null` if it is not known or not finite.
 fn number(v: Option<f64>) -> Value {
-    let Some(v) = v.filter(|v| v.is_finite()) else { return Value::Null };
+    let Some(v) = v.filter(|v| v.is_finite()) else {
+        return Value::Null;
+    };
     let rounded: f64 = format!("{v:.5e}").parse().unwrap_or(v);
     json!(rounded)
 }
 
 fn verdict(v: &Verdict) -> Value {
-    let posterior: Map<String, Value> = v.posterior.iter().map(|(c, p)| (c.clone(), json!(rounded(*p)))).collect();
+    let posterior: Map<String, Value> = v
+        .posterior
+        .iter()
+        .map(|(c, p)| (c.clone(), json!(rounded(*p))))
+        .collect();
     let evidence: Vec<Value> = v
         .evidence
         .iter()
@@ -126,7 +137,11 @@ fn verdict(v: &Verdict) -> Value {
             .predictions
             .iter()
             .map(|(cause, outlook, note)| {
-                let text = if note.is_empty() { outlook.words().to_owned() } else { format!("{}: {note}", outlook.words()) };
+                let text = if note.is_empty() {
+                    outlook.words().to_owned()
+                } else {
+                    format!("{}: {note}", outlook.words())
+                };
                 (cause.clone(), json!(text))
             })
             .collect();
@@ -151,20 +166,31 @@ fn features(x: &Diagnosed) -> Value {
         Some(Feature::Bool(b)) => json!(b),
         Some(Feature::Number(v)) => number(Some(v)),
     };
-    Value::Object(x.features.iter().map(|(name, v)| ((*name).to_owned(), of(*v))).collect())
+    Value::Object(
+        x.features
+            .iter()
+            .map(|(name, v)| ((*name).to_owned(), of(*v)))
+            .collect(),
+    )
 }
 
 fn plan(p: &Plan) -> Value {
     let rollback = p.rollback.as_ref();
-    let rollback =
-        rollback.map(|r| json!({ "step": r.step, "path": r.path, "steps_lost": r.steps_lost, "why": r.why }));
+    let rollback = rollback.map(
+        |r| json!({ "step": r.step, "path": r.path, "steps_lost": r.steps_lost, "why": r.why }),
+    );
     let skip = p.skip.as_ref();
-    let skip = skip.map(|k| json!({ "steps": k.steps, "samples": k.samples, "batches": k.batches, "why": k.why }));
+    let skip = skip.map(
+        |k| json!({ "steps": k.steps, "samples": k.samples, "batches": k.batches, "why": k.why }),
+    );
     let resume = p.resume.as_ref();
-    let resume =
-        resume.map(|r| json!({ "framework": r.framework, "command": r.command, "caveats": r.caveats }));
-    let candidates: Vec<Value> =
-        p.candidates.iter().map(|c| json!({ "step": c.step, "fits": c.fits, "why": c.why })).collect();
+    let resume = resume
+        .map(|r| json!({ "framework": r.framework, "command": r.command, "caveats": r.caveats }));
+    let candidates: Vec<Value> = p
+        .candidates
+        .iter()
+        .map(|c| json!({ "step": c.step, "fits": c.fits, "why": c.why }))
+        .collect();
     json!({
         "action": p.action.name(),
         "why": p.why,

@@ -26,10 +26,22 @@ pub fn render(d: &Diagnosis) -> String {
 fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed) {
     let i = &x.incident;
     let open = if i.open { ", still open" } else { "" };
-    let _ = writeln!(out, "## Incident {}: {}, {}, {}{open}\n", x.id, i.signal, i.kind.name(), i.shape.name());
+    let _ = writeln!(
+        out,
+        "## Incident {}: {}, {}, {}{open}\n",
+        x.id,
+        i.signal,
+        i.kind.name(),
+        i.shape.name()
+    );
     let _ = writeln!(out, "- **When:** {}", words::when(d, x));
     let _ = writeln!(out, "- **Cause:** {}", words::cause(&x.verdict));
-    let _ = writeln!(out, "- **Do:** {}: {}", words::action(x.plan.action), x.plan.why);
+    let _ = writeln!(
+        out,
+        "- **Do:** {}: {}",
+        words::action(x.plan.action),
+        x.plan.why
+    );
     plan(out, x);
     evidence(out, x);
 }
@@ -37,13 +49,30 @@ fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed) {
 fn plan(out: &mut String, x: &Diagnosed) {
     let p = &x.plan;
     if let Some(r) = &p.rollback {
-        let _ = writeln!(out, "- **Way back:** checkpoint {}, {} steps to do again; {}", r.step, r.steps_lost, r.why);
+        let _ = writeln!(
+            out,
+            "- **Way back:** checkpoint {}, {} steps to do again; {}",
+            r.step, r.steps_lost, r.why
+        );
     }
     if let Some(k) = &p.skip {
         let steps: Vec<String> = k.steps.iter().map(|(a, b)| span(*a, *b)).collect();
-        let samples: Vec<String> = k.samples.iter().map(|(a, b)| format!("[{a}, {b})")).collect();
-        let samples = if samples.is_empty() { String::new() } else { format!(", samples {}", samples.join(" ")) };
-        let _ = writeln!(out, "- **Skip:** {} batches, steps {}{samples}", k.batches, steps.join(", "));
+        let samples: Vec<String> = k
+            .samples
+            .iter()
+            .map(|(a, b)| format!("[{a}, {b})"))
+            .collect();
+        let samples = if samples.is_empty() {
+            String::new()
+        } else {
+            format!(", samples {}", samples.join(" "))
+        };
+        let _ = writeln!(
+            out,
+            "- **Skip:** {} batches, steps {}{samples}",
+            k.batches,
+            steps.join(", ")
+        );
     }
     for change in &p.change {
         let _ = writeln!(out, "- **Change:** {change}");
@@ -60,18 +89,32 @@ fn plan(out: &mut String, x: &Diagnosed) {
 
 fn evidence(out: &mut String, x: &Diagnosed) {
     let leading: Vec<&str> = x.verdict.leading().take(2).map(|(c, _)| c).collect();
-    let speaks = x.verdict.evidence.iter().filter(|f| leading.contains(&f.cause.as_str()) && (f.ratio - 1.0).abs() > 1e-9);
+    let speaks = x
+        .verdict
+        .evidence
+        .iter()
+        .filter(|f| leading.contains(&f.cause.as_str()) && (f.ratio - 1.0).abs() > 1e-9);
     let rows: Vec<_> = speaks.collect();
     if !rows.is_empty() {
         let _ = writeln!(out, "\n| cause | ratio | evidence |\n|---|---|---|");
         for f in rows {
             let says = words::says(f).replace('|', "\\|");
-            let _ = writeln!(out, "| {} | {} | {says} ({}) |", f.cause, words::ratio(f.ratio), f.id);
+            let _ = writeln!(
+                out,
+                "| {} | {} | {says} ({}) |",
+                f.cause,
+                words::ratio(f.ratio),
+                f.id
+            );
         }
     }
     if x.verdict.outcome != Outcome::Decided {
         if !x.verdict.deciding_signals.is_empty() {
-            let _ = writeln!(out, "\nWould help to decide: {}.", x.verdict.deciding_signals.join(", "));
+            let _ = writeln!(
+                out,
+                "\nWould help to decide: {}.",
+                x.verdict.deciding_signals.join(", ")
+            );
         }
         if let Some(e) = &x.verdict.experiment {
             let _ = writeln!(out, "\nTry {}.", words::experiment(e));

@@ -31,7 +31,11 @@ pub fn render(d: &Diagnosis) -> String {
     let mut out = String::new();
     header(&mut out, d);
     if d.incidents.is_empty() {
-        let _ = writeln!(out, "\n{GREEN}{BOLD}nothing found{PLAIN}: no incident in {} rows", d.run.len());
+        let _ = writeln!(
+            out,
+            "\n{GREEN}{BOLD}nothing found{PLAIN}: no incident in {} rows",
+            d.run.len()
+        );
     }
     for i in &d.incidents {
         incident(&mut out, d, i);
@@ -66,9 +70,22 @@ fn title(out: &mut String, x: &Diagnosed) {
         _ => RED,
     };
     let open = if i.open { ", still open" } else { "" };
-    let attempt = if i.attempt > 0 { format!(", attempt {}", i.attempt) } else { String::new() };
-    let signal = if i.signal == "loss" { "loss" } else { "gradient norm alone" };
-    let head = format!("incident {}: {signal}, {}, {}{open}{attempt}", x.id, i.kind.name(), i.shape.name());
+    let attempt = if i.attempt > 0 {
+        format!(", attempt {}", i.attempt)
+    } else {
+        String::new()
+    };
+    let signal = if i.signal == "loss" {
+        "loss"
+    } else {
+        "gradient norm alone"
+    };
+    let head = format!(
+        "incident {}: {signal}, {}, {}{open}{attempt}",
+        x.id,
+        i.kind.name(),
+        i.shape.name()
+    );
     let _ = writeln!(out, "\n{BOLD}{colour}{head}{PLAIN}");
 }
 
@@ -76,7 +93,14 @@ fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed) {
     title(out, x);
     labelled(out, "when", &words::when(d, x));
     if let Some(id) = x.same_as {
-        labelled(out, "", &format!("incident {id} met again by attempt {}; `plan --incident {}` has its plan", x.incident.attempt, x.id));
+        labelled(
+            out,
+            "",
+            &format!(
+                "incident {id} met again by attempt {}; `plan --incident {}` has its plan",
+                x.incident.attempt, x.id
+            ),
+        );
         return;
     }
     labelled(out, "cause", &words::cause(&x.verdict));
@@ -86,12 +110,19 @@ fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed) {
 }
 
 fn plan(out: &mut String, p: &Plan, whole: bool) {
-    labelled(out, "do", &format!("{}: {}", words::action(p.action), p.why));
+    labelled(
+        out,
+        "do",
+        &format!("{}: {}", words::action(p.action), p.why),
+    );
     let acts = matches!(p.action, Action::Rollback | Action::RollbackAndSkip);
     if let Some(r) = &p.rollback {
         let path = r.path.as_ref().map_or(String::new(), |p| format!(" ({p})"));
         let lead = if acts { "back to" } else { "way back" };
-        let text = format!("checkpoint {}{path}, {} steps to do again; {}", r.step, r.steps_lost, r.why);
+        let text = format!(
+            "checkpoint {}{path}, {} steps to do again; {}",
+            r.step, r.steps_lost, r.why
+        );
         labelled(out, lead, &text);
     }
     // Without a way back and nothing to do, the rest of the plan is of no use to the reader.
@@ -108,7 +139,11 @@ fn plan(out: &mut String, p: &Plan, whole: bool) {
     if whole {
         for (n, c) in p.candidates.iter().enumerate() {
             let mark = if c.fits { "ok" } else { "no" };
-            labelled(out, if n == 0 { "looked at" } else { "" }, &format!("{:>8} {mark}  {}", c.step, c.why));
+            labelled(
+                out,
+                if n == 0 { "looked at" } else { "" },
+                &format!("{:>8} {mark}  {}", c.step, c.why),
+            );
         }
     }
 }
@@ -116,19 +151,45 @@ fn plan(out: &mut String, p: &Plan, whole: bool) {
 fn skip(out: &mut String, p: &Plan) {
     let Some(k) = &p.skip else { return };
     let steps: Vec<String> = k.steps.iter().map(|(a, b)| span(*a, *b)).collect();
-    let samples: Vec<String> = k.samples.iter().map(|(a, b)| format!("[{a}, {b})")).collect();
-    let samples = if samples.is_empty() { String::new() } else { format!(", samples {}", samples.join(" ")) };
-    labelled(out, "skip", &format!("{} batches: steps {}{samples}; {}", k.batches, steps.join(", "), k.why));
+    let samples: Vec<String> = k
+        .samples
+        .iter()
+        .map(|(a, b)| format!("[{a}, {b})"))
+        .collect();
+    let samples = if samples.is_empty() {
+        String::new()
+    } else {
+        format!(", samples {}", samples.join(" "))
+    };
+    labelled(
+        out,
+        "skip",
+        &format!(
+            "{} batches: steps {}{samples}; {}",
+            k.batches,
+            steps.join(", "),
+            k.why
+        ),
+    );
 }
 
 fn resume(out: &mut String, p: &Plan, caveats: bool) {
     let Some(resume) = &p.resume else { return };
     for (n, line) in resume.command.iter().flat_map(|c| c.lines()).enumerate() {
-        let _ = writeln!(out, "  {:<w$}{BOLD}{line}{PLAIN}", if n == 0 { "type" } else { "" }, w = LABEL);
+        let _ = writeln!(
+            out,
+            "  {:<w$}{BOLD}{line}{PLAIN}",
+            if n == 0 { "type" } else { "" },
+            w = LABEL
+        );
     }
     if caveats {
         for (n, caveat) in resume.caveats.iter().enumerate() {
-            labelled(out, if n == 0 { "mind" } else { "" }, &format!("- {caveat}"));
+            labelled(
+                out,
+                if n == 0 { "mind" } else { "" },
+                &format!("- {caveat}"),
+            );
         }
     }
 }
@@ -136,14 +197,26 @@ fn resume(out: &mut String, p: &Plan, caveats: bool) {
 fn evidence(out: &mut String, x: &Diagnosed) {
     let leading: Vec<&str> = x.verdict.leading().take(2).map(|(c, _)| c).collect();
     for (n, cause) in leading.iter().enumerate() {
-        let of_cause: Vec<&Finding> = x.verdict.evidence.iter().filter(|f| f.cause == *cause).collect();
-        let speaks: Vec<&&Finding> = of_cause.iter().filter(|f| (f.ratio - 1.0).abs() > 1e-9).collect();
+        let of_cause: Vec<&Finding> = x
+            .verdict
+            .evidence
+            .iter()
+            .filter(|f| f.cause == *cause)
+            .collect();
+        let speaks: Vec<&&Finding> = of_cause
+            .iter()
+            .filter(|f| (f.ratio - 1.0).abs() > 1e-9)
+            .collect();
         if speaks.is_empty() || (n > 0 && x.verdict.outcome == Outcome::Decided) {
             continue;
         }
         let _ = writeln!(out, "  {DIM}for and against {cause}{PLAIN}");
         for f in speaks.iter().take(MOST_EVIDENCE) {
-            let (sign, colour) = if f.ratio > 1.0 { ("+", GREEN) } else { ("-", RED) };
+            let (sign, colour) = if f.ratio > 1.0 {
+                ("+", GREEN)
+            } else {
+                ("-", RED)
+            };
             let text = format!("{} (x{}, {})", words::says(f), words::ratio(f.ratio), f.id);
             wrapped(out, &format!("    {colour}{sign}{PLAIN} "), 6, &text);
         }
@@ -156,7 +229,11 @@ fn would_decide(out: &mut String, x: &Diagnosed) {
         return;
     }
     if !v.deciding_signals.is_empty() {
-        labelled(out, "missing", &format!("would help to decide: {}", v.deciding_signals.join(", ")));
+        labelled(
+            out,
+            "missing",
+            &format!("would help to decide: {}", v.deciding_signals.join(", ")),
+        );
     }
     if let Some(e) = &v.experiment {
         labelled(out, "try", &words::experiment(e));
@@ -176,11 +253,26 @@ fn footer(out: &mut String, d: &Diagnosis) {
         labelled_after_gap(out, "unlogged", &d.missing.join(", "));
     }
     for (n, loss) in d.run.losses.iter().take(MOST_LOSSES).enumerate() {
-        let place = if loss.place.is_empty() { String::new() } else { format!(", {}", loss.place) };
-        labelled(out, if n == 0 { "lost" } else { "" }, &format!("{}{place}: {}", loss.source, loss.what));
+        let place = if loss.place.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", loss.place)
+        };
+        labelled(
+            out,
+            if n == 0 { "lost" } else { "" },
+            &format!("{}{place}: {}", loss.source, loss.what),
+        );
     }
     if d.run.losses.len() > MOST_LOSSES {
-        labelled(out, "", &format!("and {} more (--format json lists all)", d.run.losses.len() - MOST_LOSSES));
+        labelled(
+            out,
+            "",
+            &format!(
+                "and {} more (--format json lists all)",
+                d.run.losses.len() - MOST_LOSSES
+            ),
+        );
     }
 }
 

@@ -13,13 +13,25 @@ pub(super) fn run(d: &Diagnosis) -> String {
         _ => "-".to_owned(),
     };
     let attempts = d.run.attempts.len();
-    let attempts = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
-    format!("{} · {} rows, steps {steps}, {attempts}", d.run.meta.format, d.run.len())
+    let attempts = if attempts == 1 {
+        "1 attempt".to_owned()
+    } else {
+        format!("{attempts} attempts")
+    };
+    format!(
+        "{} · {} rows, steps {steps}, {attempts}",
+        d.run.meta.format,
+        d.run.len()
+    )
 }
 
 /// A range of steps.
 pub(super) fn span(a: u64, b: u64) -> String {
-    if a == b { a.to_string() } else { format!("{a}-{b}") }
+    if a == b {
+        a.to_string()
+    } else {
+        format!("{a}-{b}")
+    }
 }
 
 /// Onset, peak, returns and what led.
@@ -31,8 +43,16 @@ pub(super) fn when(d: &Diagnosis, x: &Diagnosed) -> String {
         let level = i.level.value;
         let z = i.score.map_or(String::new(), |z| format!(", {z:.0} sd"));
         parts.push(match i.signal {
-            "loss" => format!("peak {} ({peak:.4}: {:+.4} over {level:.4}{z})", step(row), i.excess.unwrap_or(0.0)),
-            _ => format!("peak {} ({peak:.3}: {:.0} times {level:.3})", step(row), peak / level),
+            "loss" => format!(
+                "peak {} ({peak:.4}: {:+.4} over {level:.4}{z})",
+                step(row),
+                i.excess.unwrap_or(0.0)
+            ),
+            _ => format!(
+                "peak {} ({peak:.3}: {:.0} times {level:.3})",
+                step(row),
+                peak / level
+            ),
         });
     }
     if i.peaks.len() > 1 {
@@ -57,18 +77,34 @@ fn lead(x: &Diagnosed) -> Option<String> {
         Some(Value::Number(v)) => Some(v),
         _ => None,
     };
-    let (name, steps) = ["u_lead", "g_lead"].iter().find_map(|n| Some((*n, number(n).filter(|v| *v >= 1.0)?)))?;
-    let what = if name == "u_lead" { "the update norm" } else { "the gradient norm" };
+    let (name, steps) = ["u_lead", "g_lead"]
+        .iter()
+        .find_map(|n| Some((*n, number(n).filter(|v| *v >= 1.0)?)))?;
+    let what = if name == "u_lead" {
+        "the update norm"
+    } else {
+        "the gradient norm"
+    };
     let s = if steps > 1.5 { "s" } else { "" };
     Some(format!("{what} moved {steps:.0} step{s} earlier"))
 }
 
 /// The verdict in a line.
 pub(super) fn cause(v: &Verdict) -> String {
-    let leading: Vec<String> = v.posterior.iter().take(3).map(|(c, p)| format!("{c} {p:.2}")).collect();
+    let leading: Vec<String> = v
+        .posterior
+        .iter()
+        .take(3)
+        .map(|(c, p)| format!("{c} {p:.2}"))
+        .collect();
     match (v.outcome, &v.cause) {
-        (Outcome::Decided, Some(cause)) => format!("{cause} (posterior {:.2})", v.posterior_of(cause)),
-        (Outcome::Unexplained, _) => format!("unexplained: what is known speaks against every cause ({})", leading.join(", ")),
+        (Outcome::Decided, Some(cause)) => {
+            format!("{cause} (posterior {:.2})", v.posterior_of(cause))
+        }
+        (Outcome::Unexplained, _) => format!(
+            "unexplained: what is known speaks against every cause ({})",
+            leading.join(", ")
+        ),
         _ => format!("undecided: {}", leading.join(", ")),
     }
 }
@@ -76,7 +112,11 @@ pub(super) fn cause(v: &Verdict) -> String {
 /// The sentence of a piece of evidence; what does not hold is said to be not so, unless the sentence says it itself.
 pub(super) fn says(f: &Finding) -> String {
     let denied = f.holds == Some(false) && !f.says.ends_with(": no");
-    if denied { format!("not so: {}", f.says) } else { f.says.clone() }
+    if denied {
+        format!("not so: {}", f.says)
+    } else {
+        f.says.clone()
+    }
 }
 
 /// The advice in a word or two.
@@ -92,13 +132,19 @@ pub(super) fn action(a: Action) -> &'static str {
 
 /// A likelihood ratio.
 pub(super) fn ratio(r: f64) -> String {
-    if r >= 10.0 || r.fract() == 0.0 { format!("{r:.0}") } else { format!("{r:.2}").trim_end_matches('0').to_owned() }
+    if r >= 10.0 || r.fract() == 0.0 {
+        format!("{r:.0}")
+    } else {
+        format!("{r:.2}").trim_end_matches('0').to_owned()
+    }
 }
 
 /// What an experiment would show.
 pub(super) fn experiment(e: &Separating) -> String {
     let what = match e.kind.as_str() {
-        "forward-only" => "a forward pass over the batches, sequence by sequence, on the checkpoint before",
+        "forward-only" => {
+            "a forward pass over the batches, sequence by sequence, on the checkpoint before"
+        }
         "same" => "the same data again from the checkpoint before",
         "skip" => "the batches skipped, from the checkpoint before",
         "other-seed" => "another data order from the checkpoint before",
@@ -113,7 +159,11 @@ pub(super) fn experiment(e: &Separating) -> String {
         .predictions
         .iter()
         .map(|(cause, outlook, note)| {
-            let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+            let note = if note.is_empty() {
+                String::new()
+            } else {
+                format!(" ({note})")
+            };
             format!("if {cause}, {}{note}", outlook.words())
         })
         .collect();

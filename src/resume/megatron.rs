@@ -16,18 +16,31 @@ enum Index {
 }
 
 pub(super) fn resume(framework: &Framework, request: &Request) -> Resume {
-    let index = framework.version.as_deref().map_or(Index::Unknown, index_of);
+    let index = framework
+        .version
+        .as_deref()
+        .map_or(Index::Unknown, index_of);
     let mut caveats = Vec::new();
     let command = command(index, request, &mut caveats);
     if request.skip.is_some() {
         skip_caveats(index, request, &mut caveats);
     }
-    Resume { framework: framework.label(), command: Some(command), caveats }
+    Resume {
+        framework: framework.label(),
+        command: Some(command),
+        caveats,
+    }
 }
 
 fn index_of(version: &str) -> Index {
-    let numbers = version.trim_start_matches("core_").trim_start_matches(['v', 'r']);
-    let mut parts = numbers.split(['.', '-']).map(|p| p.chars().take_while(char::is_ascii_digit).collect::<String>());
+    let numbers = version
+        .trim_start_matches("core_")
+        .trim_start_matches(['v', 'r']);
+    let mut parts = numbers.split(['.', '-']).map(|p| {
+        p.chars()
+            .take_while(char::is_ascii_digit)
+            .collect::<String>()
+    });
     let part = |p: Option<String>| p.and_then(|p| p.parse::<u64>().ok());
     match (part(parts.next()), part(parts.next())) {
         (Some(0), Some(minor)) if minor < 9 => Index::Absent,
@@ -39,15 +52,22 @@ fn index_of(version: &str) -> Index {
 
 fn command(index: Index, request: &Request, caveats: &mut Vec<String>) -> String {
     let load = request.path.as_deref().map_or("$CHECKPOINT_DIR", folder);
-    let back = format!("... --load {load} --ckpt-step {} --exit-on-missing-checkpoint", request.checkpoint);
-    let Some((first, last)) = request.skip else { return back };
+    let back = format!(
+        "... --load {load} --ckpt-step {} --exit-on-missing-checkpoint",
+        request.checkpoint
+    );
+    let Some((first, last)) = request.skip else {
+        return back;
+    };
     let from_one = format!("--iterations-to-skip $(seq {first} {last})");
     let from_zero = format!("--iterations-to-skip $(seq {} {})", first - 1, last - 1);
     match index {
         Index::FromOne => format!("{back} {from_one}"),
         Index::FromZero => format!("{back} {from_zero}"),
         Index::Absent => {
-            caveats.push("this version has no --iterations-to-skip: the command only goes back".to_owned());
+            caveats.push(
+                "this version has no --iterations-to-skip: the command only goes back".to_owned(),
+            );
             back
         }
         Index::Unknown => {
@@ -56,7 +76,9 @@ fn command(index: Index, request: &Request, caveats: &mut Vec<String>) -> String
                  or take the line for your version"
                     .to_owned(),
             );
-            format!("{back} {from_one}   # core 0.17 and later\n{back} {from_zero}   # core 0.9 to 0.16")
+            format!(
+                "{back} {from_one}   # core 0.17 and later\n{back} {from_zero}   # core 0.9 to 0.16"
+            )
         }
     }
 }
@@ -95,7 +117,10 @@ fn skip_caveats(index: Index, request: &Request, caveats: &mut Vec<String>) {
         caveats.push("the batch size changes between the checkpoint and the skipped range: keep the same ramp-up".to_owned());
     }
     if !request.earlier.is_empty() {
-        caveats.push(format!("earlier skips stay in force, add them to the list: {}", request.earlier.join(", ")));
+        caveats.push(format!(
+            "earlier skips stay in force, add them to the list: {}",
+            request.earlier.join(", ")
+        ));
     }
 }
 
@@ -104,8 +129,15 @@ mod tests {
     use super::*;
 
     fn asked(version: Option<&str>) -> Resume {
-        let framework = Framework { name: "megatron-lm".into(), version: version.map(str::to_owned) };
-        let request = Request { checkpoint: 1000, skip: Some((1015, 1040)), ..Request::default() };
+        let framework = Framework {
+            name: "megatron-lm".into(),
+            version: version.map(str::to_owned),
+        };
+        let request = Request {
+            checkpoint: 1000,
+            skip: Some((1015, 1040)),
+            ..Request::default()
+        };
         resume(&framework, &request)
     }
 
@@ -113,8 +145,14 @@ mod tests {
     fn versions_differ_by_one() {
         let new = asked(Some("0.17")).command.unwrap();
         let old = asked(Some("core_v0.16.1")).command.unwrap();
-        assert!(new.contains("--iterations-to-skip $(seq 1015 1040)"), "{new}");
-        assert!(old.contains("--iterations-to-skip $(seq 1014 1039)"), "{old}");
+        assert!(
+            new.contains("--iterations-to-skip $(seq 1015 1040)"),
+            "{new}"
+        );
+        assert!(
+            old.contains("--iterations-to-skip $(seq 1014 1039)"),
+            "{old}"
+        );
         assert!(new.contains("--ckpt-step 1000 --exit-on-missing-checkpoint"));
     }
 

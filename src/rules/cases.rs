@@ -30,7 +30,10 @@ const SUBSTANTIAL: f64 = 3.0;
 impl Rule {
     /// Runs the cases; no failure is a pass.
     pub fn run_cases(&self) -> Vec<CaseFailure> {
-        self.cases.iter().filter_map(|case| self.run_case(case).err()).collect()
+        self.cases
+            .iter()
+            .filter_map(|case| self.run_case(case).err())
+            .collect()
     }
 
     /// The factor by which this rule's evidence multiplies the odds of its cause.
@@ -38,13 +41,19 @@ impl Rule {
         let conditions: Vec<_> = self.evidence.iter().map(|e| &e.when).collect();
         let answers = evaluate(&conditions, row);
         let ratios = self.evidence.iter().zip(answers).map(|(e, holds)| {
-            (e.group.as_str(), holds.map_or(1.0, |h| if h { e.ratio } else { e.ratio_if_not }))
+            (
+                e.group.as_str(),
+                holds.map_or(1.0, |h| if h { e.ratio } else { e.ratio_if_not }),
+            )
         });
         crate::rules::capped_log(ratios).exp()
     }
 
     fn run_case(&self, case: &Case) -> Result<(), CaseFailure> {
-        let failed = |what: String| CaseFailure { case: case.name.clone(), what };
+        let failed = |what: String| CaseFailure {
+            case: case.name.clone(),
+            what,
+        };
         let row = row_of(&case.given).map_err(failed)?;
         let factor = self.factor(&row);
         let got = match factor {
@@ -67,7 +76,9 @@ impl Rule {
             Expect::Undecided => "undecided",
             Expect::LookAlike => "not supported",
         };
-        Err(failed(format!("expected {expected}, but the evidence multiplies the odds by {factor:.2}")))
+        Err(failed(format!(
+            "expected {expected}, but the evidence multiplies the odds by {factor:.2}"
+        )))
     }
 }
 
@@ -79,7 +90,13 @@ fn row_of(given: &toml::Table) -> Result<Row, String> {
             toml::Value::Boolean(b) if feature.boolean => Value::Bool(*b),
             toml::Value::Float(v) if !feature.boolean => Value::Number(*v),
             toml::Value::Integer(v) if !feature.boolean => Value::Number(*v as f64),
-            _ => return Err(format!("`{name}` is {}, but a {} is given", feature.unit, value.type_str())),
+            _ => {
+                return Err(format!(
+                    "`{name}` is {}, but a {} is given",
+                    feature.unit,
+                    value.type_str()
+                ));
+            }
         };
         row.insert(feature.name, Some(value));
     }

@@ -54,17 +54,28 @@ impl TryFrom<String> for Condition {
 impl Condition {
     /// Parses and checks a condition (codebases.md §3.2: both parts of the check are needed).
     pub fn parse(sql: &str) -> Result<Self, ConditionError> {
-        let expr = polars::sql::sql_expr(sql).map_err(|e| ConditionError::Sql(first_line(&e.to_string())))?;
+        let expr = polars::sql::sql_expr(sql)
+            .map_err(|e| ConditionError::Sql(first_line(&e.to_string())))?;
         for node in &expr {
             allowed(node)?;
         }
-        let mut features: Vec<String> = expr.clone().meta().root_names().iter().map(ToString::to_string).collect();
+        let mut features: Vec<String> = expr
+            .clone()
+            .meta()
+            .root_names()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         features.sort();
         features.dedup();
         if features.is_empty() {
             return Err(ConditionError::Constant);
         }
-        let condition = Self { sql: sql.to_owned(), expr, features };
+        let condition = Self {
+            sql: sql.to_owned(),
+            expr,
+            features,
+        };
         condition.unknown_stays_unknown()?;
         Ok(condition)
     }
@@ -81,26 +92,39 @@ impl Condition {
 
     fn unknown_stays_unknown(&self) -> Result<(), ConditionError> {
         let nothing: Row = catalogue().map(|f| (f.name, None)).collect();
-        let out = select(&[self], &nothing).map_err(|e| ConditionError::Evaluation(first_line(&e.to_string())))?;
+        let out = select(&[self], &nothing)
+            .map_err(|e| ConditionError::Evaluation(first_line(&e.to_string())))?;
         let column = out.columns().first().ok_or(ConditionError::Constant)?;
         if column.dtype() != &DataType::Boolean {
             return Err(ConditionError::NotBoolean(column.dtype().to_string()));
         }
-        if column.null_count() == column.len() { Ok(()) } else { Err(ConditionError::Answers) }
+        if column.null_count() == column.len() {
+            Ok(())
+        } else {
+            Err(ConditionError::Answers)
+        }
     }
 }
 
 /// Answers of conditions on a row: `None` where something they need is unknown.
 pub(super) fn evaluate(conditions: &[&Condition], row: &Row) -> Vec<Option<bool>> {
-    let Ok(out) = select(conditions, row) else { return vec![None; conditions.len()] };
+    let Ok(out) = select(conditions, row) else {
+        return vec![None; conditions.len()];
+    };
     let answer = |c: &Column| c.bool().ok().and_then(|b| b.get(0));
     out.columns().iter().map(answer).collect()
 }
 
 fn select(conditions: &[&Condition], row: &Row) -> PolarsResult<DataFrame> {
-    let columns = row.iter().map(|(name, value)| column(name, *value)).collect();
+    let columns = row
+        .iter()
+        .map(|(name, value)| column(name, *value))
+        .collect();
     let frame = DataFrame::new(1, columns)?;
-    let named = conditions.iter().enumerate().map(|(i, c)| c.expr.clone().alias(format!("{i}")));
+    let named = conditions
+        .iter()
+        .enumerate()
+        .map(|(i, c)| c.expr.clone().alias(format!("{i}")));
     frame.lazy().select(named.collect::<Vec<_>>()).collect()
 }
 
@@ -122,14 +146,23 @@ const PLAIN: &str = "write comparisons of features joined with AND, OR and NOT";
 fn allowed(node: &Expr) -> Result<(), ConditionError> {
     let refuse = |what: String, why| Err(ConditionError::NotAllowed { what, why });
     match node {
-        Expr::Literal(value) if value.get_datatype() == DataType::Null => refuse("the literal NULL".to_owned(), ERASES),
-        Expr::Column(_) | Expr::Literal(_) | Expr::Cast { .. } | Expr::Agg(AggExpr::Implode { .. }) => Ok(()),
-        Expr::BinaryExpr { op: Operator::EqValidity | Operator::NotEqValidity, .. } => {
-            refuse("IS DISTINCT FROM".to_owned(), ERASES)
+        Expr::Literal(value) if value.get_datatype() == DataType::Null => {
+            refuse("the literal NULL".to_owned(), ERASES)
         }
-        Expr::BinaryExpr { .. } => Ok(()),
+        Expr::BinaryExpr {
+            op: Operator::EqValidity | Operator::NotEqValidity,
+            ..
+        } => refuse("IS DISTINCT FROM".to_owned(), ERASES),
+        Expr::Column(_)
+        | Expr::Literal(_)
+        | Expr::Cast { .. }
+        | Expr::Agg(AggExpr::Implode { .. })
+        | Expr::BinaryExpr { .. } => Ok(()),
         Expr::Function { function, .. } => function_allowed(function),
-        Expr::Alias(_, name) => refuse(format!("`{name}` after the condition (read as an alias)"), PLAIN),
+        Expr::Alias(_, name) => refuse(
+            format!("`{name}` after the condition (read as an alias)"),
+            PLAIN,
+        ),
         Expr::Ternary { .. } => refuse("CASE, IF or NULLIF".to_owned(), ERASES),
         Expr::Agg(_) | Expr::Len => refuse("an aggregate".to_owned(), PLAIN),
         other => refuse(format!("`{other}`"), PLAIN),
@@ -137,9 +170,16 @@ fn allowed(node: &Expr) -> Result<(), ConditionError> {
 }
 
 fn function_allowed(function: &FunctionExpr) -> Result<(), ConditionError> {
-    let refuse = |why| Err(ConditionError::NotAllowed { what: format!("`{function}`"), why });
+    let refuse = |why| {
+        Err(ConditionError::NotAllowed {
+            what: format!("`{function}`"),
+            why,
+        })
+    };
     match function {
-        FunctionExpr::Boolean(BooleanFunction::IsNull | BooleanFunction::IsNotNull) => refuse(ERASES),
+        FunctionExpr::Boolean(BooleanFunction::IsNull | BooleanFunction::IsNotNull) => {
+            refuse(ERASES)
+        }
         FunctionExpr::Boolean(BooleanFunction::Not | BooleanFunction::IsIn { .. })
         | FunctionExpr::Abs
         | FunctionExpr::Negate

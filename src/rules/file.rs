@@ -165,10 +165,16 @@ impl Rule {
     pub fn parse(stem: &str, text: &str) -> Result<Self, String> {
         let rule: Self = toml::from_str(text).map_err(|e| e.to_string())?;
         if rule.cause != stem {
-            return Err(format!("`cause` is `{}`, but the file is named `{stem}`: they must be equal", rule.cause));
+            return Err(format!(
+                "`cause` is `{}`, but the file is named `{stem}`: they must be equal",
+                rule.cause
+            ));
         }
         if !(rule.prior > 0.0 && rule.prior < 1.0) {
-            return Err(format!("`prior` is {}, but must lie between 0 and 1", rule.prior));
+            return Err(format!(
+                "`prior` is {}, but must lie between 0 and 1",
+                rule.prior
+            ));
         }
         for (i, e) in rule.evidence.iter().enumerate() {
             e.check()?;
@@ -176,8 +182,16 @@ impl Rule {
                 return Err(format!("evidence `{}` is there twice", e.id));
             }
         }
-        if let Some(x) = rule.experiments.iter().find(|x| !KINDS.contains(&x.kind.as_str())) {
-            return Err(format!("experiment `{}` is not one of {}", x.kind, KINDS.join(", ")));
+        if let Some(x) = rule
+            .experiments
+            .iter()
+            .find(|x| !KINDS.contains(&x.kind.as_str()))
+        {
+            return Err(format!(
+                "experiment `{}` is not one of {}",
+                x.kind,
+                KINDS.join(", ")
+            ));
         }
         Ok(rule)
     }
@@ -201,10 +215,16 @@ impl Evidence {
     fn check(&self) -> Result<(), String> {
         let good = |r: f64| r.is_finite() && r > 0.0;
         if !good(self.ratio) || !good(self.ratio_if_not) {
-            return Err(format!("evidence `{}`: a likelihood ratio must be above 0", self.id));
+            return Err(format!(
+                "evidence `{}`: a likelihood ratio must be above 0",
+                self.id
+            ));
         }
         if self.source.trim().is_empty() {
-            return Err(format!("evidence `{}`: `source` is empty: say where the ratio comes from", self.id));
+            return Err(format!(
+                "evidence `{}`: `source` is empty: say where the ratio comes from",
+                self.id
+            ));
         }
         crate::rules::says::check(&self.says).map_err(|e| format!("evidence `{}`: {e}", self.id))
     }

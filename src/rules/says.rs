@@ -7,7 +7,9 @@ pub(super) fn fill(text: &str, row: &Row) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
-        let Some((name, next)) = after.split_once('}') else { break };
+        let Some((name, next)) = after.split_once('}') else {
+            break;
+        };
         out.push_str(before);
         out.push_str(&shown(row.get(name).copied().flatten()));
         rest = next;
@@ -19,7 +21,9 @@ pub(super) fn fill(text: &str, row: &Row) -> String {
 /// Checks that every placeholder names a feature.
 pub(super) fn check(text: &str) -> Result<(), String> {
     for part in text.split('{').skip(1) {
-        let Some((name, _)) = part.split_once('}') else { return Err("`{` without `}` in `says`".to_owned()) };
+        let Some((name, _)) = part.split_once('}') else {
+            return Err("`{` without `}` in `says`".to_owned());
+        };
         if feature(name).is_none() {
             return Err(format!("`says` names `{name}`, which is not a feature"));
         }

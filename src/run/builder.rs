@@ -37,7 +37,11 @@ pub struct RunBuilder<'a> {
 impl<'a> RunBuilder<'a> {
     /// A builder for one run.
     pub fn new(aliases: &'a Aliases, options: BuildOptions) -> Self {
-        Self { aliases, options, sources: Vec::new() }
+        Self {
+            aliases,
+            options,
+            sources: Vec::new(),
+        }
     }
 
     /// Adds what was read from one source.
@@ -57,7 +61,7 @@ impl<'a> RunBuilder<'a> {
             return Err(NoRows);
         }
         let layout = Layout::of(&mut joined, self.options.interleaved);
-        Ok(assemble(joined, layout, &self.options))
+        Ok(assemble(joined, &layout, &self.options))
     }
 }
 
@@ -65,13 +69,24 @@ impl<'a> RunBuilder<'a> {
 fn order_sources(sources: &mut [(String, Rows)]) {
     let first_time = |rows: &Rows| {
         let mut times = rows.columns().filter(|(n, _)| TIME_NAMES.contains(n));
-        times.find_map(|(_, c)| c.iter().flatten().find(|t| t.is_finite())).map(milliseconds)
+        times
+            .find_map(|(_, c)| c.iter().flatten().find(|t| t.is_finite()))
+            .map(milliseconds)
     };
-    let timed = sources.iter().all(|(_, r)| r.steps.is_empty() || first_time(r).is_some());
+    let timed = sources
+        .iter()
+        .all(|(_, r)| r.steps.is_empty() || first_time(r).is_some());
     sources.sort_by(|(a_name, a), (b_name, b)| {
-        let by_time = if timed { first_time(a).partial_cmp(&first_time(b)) } else { None };
+        let by_time = if timed {
+            first_time(a).partial_cmp(&first_time(b))
+        } else {
+            None
+        };
         let by_step = || a.steps.first().cmp(&b.steps.first());
-        by_time.filter(|o| o.is_ne()).unwrap_or_else(by_step).then_with(|| a_name.cmp(b_name))
+        by_time
+            .filter(|o| o.is_ne())
+            .unwrap_or_else(by_step)
+            .then_with(|| a_name.cmp(b_name))
     });
 }
 
@@ -105,15 +120,25 @@ impl Joined {
     fn add(&mut self, source: &str, mut rows: Rows, resolver: &mut Resolver<'_>) {
         let before = self.steps.len();
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
-        for (raw, column) in rows.columns() {
+        for (raw, column) in rows.columns().filter(|(_, c)| c.has_values()) {
             let (name, scale) = match resolver.meaning(raw) {
                 Meaning::Drop | Meaning::Step => continue,
                 Meaning::Attempt => {
-                    append(self.attempt.get_or_insert_with(Column::default), before, column, 1.0);
+                    append(
+                        self.attempt.get_or_insert_with(Column::default),
+                        before,
+                        column,
+                        1.0,
+                    );
                     continue;
                 }
                 Meaning::Interval => {
-                    append(self.interval.get_or_insert_with(Column::default), before, column, 1.0);
+                    append(
+                        self.interval.get_or_insert_with(Column::default),
+                        before,
+                        column,
+                        1.0,
+                    );
                     continue;
                 }
                 Meaning::Signal { name, scale } => (name, scale),
@@ -124,7 +149,9 @@ impl Joined {
                     self.losses.push(DataLoss {
                         source: source.to_owned(),
                         place: format!("column `{raw}`"),
-                        what: format!("`{first}` already stands for {name}; kept under its own name"),
+                        what: format!(
+                            "`{first}` already stands for {name}; kept under its own name"
+                        ),
                     });
                     (format!("{name} ({raw})"), scale)
                 }
@@ -134,8 +161,15 @@ impl Joined {
             append(self.columns.entry(name).or_default(), before, column, scale);
         }
         self.steps.append(&mut rows.steps);
-        self.marks.extend(rows.marks.into_iter().map(|m| Mark { row: m.row + before, ..m }));
-        self.losses.extend(rows.losses.into_iter().map(|l| DataLoss { source: source.to_owned(), ..l }));
+        self.marks.extend(rows.marks.into_iter().map(|m| Mark {
+            row: m.row + before,
+            ..m
+        }));
+        self.losses
+            .extend(rows.losses.into_iter().map(|l| DataLoss {
+                source: source.to_owned(),
+                ..l
+            }));
         for (key, value) in rows.facts {
             self.facts.entry(key).or_insert(value);
         }
@@ -164,7 +198,11 @@ struct Layout {
 
 impl Layout {
     fn of(joined: &mut Joined, interleaved: bool) -> Self {
-        let mut layout = Self { keep: Vec::new(), starts: Vec::new(), place: Vec::new() };
+        let mut layout = Self {
+            keep: Vec::new(),
+            starts: Vec::new(),
+            place: Vec::new(),
+        };
         let mut restarts = Restarts::new(&joined.marks);
         let mut merges = Vec::new();
         let mut conflicts = 0_usize;
@@ -178,12 +216,17 @@ impl Layout {
                 Some(_) if logged => Some(Began::Logged),
                 Some(_) if marked.is_some() => marked,
                 Some(last) if step < last && !(interleaved && layout.repeats(joined, step)) => {
-                    Some(Began::StepWentBack { from: last, to: step })
+                    Some(Began::StepWentBack {
+                        from: last,
+                        to: step,
+                    })
                 }
                 Some(_) => None,
             };
             if began.is_none() && last.is_some_and(|l| step <= l) {
-                let kept = layout.kept_row(joined, step).unwrap_or(layout.keep.len() - 1);
+                let kept = layout
+                    .kept_row(joined, step)
+                    .unwrap_or(layout.keep.len() - 1);
                 conflicts += usize::from(conflicting(joined, layout.keep[kept], row));
                 merges.push((layout.keep[kept], row));
                 layout.place.push(kept);
@@ -197,9 +240,14 @@ impl Layout {
         }
         merge(joined, &merges);
         if conflicts > 0 && !interleaved {
-            let what = format!("{conflicts} rows repeat a step with another loss; the first was kept");
+            let what =
+                format!("{conflicts} rows repeat a step with another loss; the first was kept");
             let source = joined.sources.first().cloned().unwrap_or_default();
-            joined.losses.push(DataLoss { source, place: String::new(), what });
+            joined.losses.push(DataLoss {
+                source,
+                place: String::new(),
+                what,
+            });
         }
         layout
     }
@@ -212,7 +260,9 @@ impl Layout {
     fn kept_row(&self, joined: &Joined, step: u64) -> Option<usize> {
         let from = self.starts.last().map_or(0, |(row, _)| *row);
         let rows = &self.keep[from..];
-        rows.binary_search_by_key(&step, |r| joined.steps[*r]).ok().map(|i| from + i)
+        rows.binary_search_by_key(&step, |r| joined.steps[*r])
+            .ok()
+            .map(|i| from + i)
     }
 }
 
@@ -226,7 +276,12 @@ impl<'a> Restarts<'a> {
     fn new(marks: &'a [Mark]) -> Self {
         let mut marks: Vec<&Mark> = marks
             .iter()
-            .filter(|m| matches!(m.kind, EventKind::Start | EventKind::Loaded | EventKind::DataSkipped))
+            .filter(|m| {
+                matches!(
+                    m.kind,
+                    EventKind::Start | EventKind::Loaded | EventKind::DataSkipped
+                )
+            })
             .collect();
         marks.sort_by_key(|m| m.row);
         Self { marks, next: 0 }
@@ -248,7 +303,9 @@ impl<'a> Restarts<'a> {
 }
 
 fn attempt_changed(joined: &Joined, row: usize) -> bool {
-    let Some(column) = &joined.attempt else { return false };
+    let Some(column) = &joined.attempt else {
+        return false;
+    };
     matches!((column.finite(row - 1), column.finite(row)), (Some(a), Some(b)) if (a - b).abs() > 0.5)
 }
 
@@ -272,23 +329,34 @@ fn merge(joined: &mut Joined, merges: &[(usize, usize)]) {
     }
 }
 
-fn assemble(mut joined: Joined, layout: Layout, options: &BuildOptions) -> Run {
+fn assemble(mut joined: Joined, layout: &Layout, options: &BuildOptions) -> Run {
     let rows = layout.keep.len();
     let whole = rows == joined.steps.len();
-    let steps: Vec<u64> =
-        if whole { std::mem::take(&mut joined.steps) } else { layout.keep.iter().map(|r| joined.steps[*r]).collect() };
-    let mut run = Run { steps, ..Run::default() };
+    let steps: Vec<u64> = if whole {
+        std::mem::take(&mut joined.steps)
+    } else {
+        layout.keep.iter().map(|r| joined.steps[*r]).collect()
+    };
+    let mut run = Run {
+        steps,
+        ..Run::default()
+    };
     for (name, mut column) in std::mem::take(&mut joined.columns) {
         column.pad(layout.place.len());
-        let mut column = if whole { column } else { column.take(&layout.keep) };
+        let mut column = if whole {
+            column
+        } else {
+            column.take(&layout.keep)
+        };
         if name == "time" {
             column = Column::from_options(column.iter().map(|t| t.map(milliseconds)));
         }
         run.insert(&name, column);
     }
-    run.attempts = attempts(&layout, rows);
-    run.intervals = intervals(&run, joined.interval.as_ref().map(|c| c.take(&layout.keep)), options.averaged);
-    run.events = events(&run, &joined.marks, &layout);
+    run.attempts = attempts(layout, rows);
+    let logged = joined.interval.as_ref().map(|c| c.take(&layout.keep));
+    run.intervals = intervals(&run, logged.as_ref(), options.averaged);
+    run.events = events(&run, &joined.marks, layout);
     run.losses = joined.losses;
     run.losses.sort();
     run.meta = meta(&run, joined.sources, joined.facts, options);
@@ -296,7 +364,12 @@ fn assemble(mut joined: Joined, layout: Layout, options: &BuildOptions) -> Run {
 }
 
 fn attempts(layout: &Layout, rows: usize) -> Vec<Attempt> {
-    let ends = layout.starts.iter().skip(1).map(|(row, _)| *row).chain([rows]);
+    let ends = layout
+        .starts
+        .iter()
+        .skip(1)
+        .map(|(row, _)| *row)
+        .chain([rows]);
     let starts = layout.starts.iter().zip(ends).enumerate();
     starts
         .map(|(i, ((start, began), end))| Attempt {
@@ -307,24 +380,35 @@ fn attempts(layout: &Layout, rows: usize) -> Vec<Attempt> {
         .collect()
 }
 
-fn intervals(run: &Run, logged: Option<Column>, averaged: bool) -> Vec<u32> {
+fn intervals(run: &Run, logged: Option<&Column>, averaged: bool) -> Vec<u32> {
     let narrow = |gap: u64| u32::try_from(gap).unwrap_or(u32::MAX).max(1);
     let mut out = vec![1; run.len()];
     if averaged {
         let usual = narrow(run.spacing());
         for attempt in &run.attempts {
+            let mut before = None;
             for row in attempt.rows.clone() {
-                let before = (row > attempt.rows.start).then(|| run.steps[row - 1]);
                 // The first row of an attempt, and the first after a hole, average no more than the usual interval.
-                out[row] = before.map_or(usual, |b| narrow(run.steps[row] - b).min(usual));
+                out[row] = before.map_or(usual, |b: u64| narrow(run.steps[row] - b).min(usual));
                 if run.steps[row] < u64::from(out[row]) {
                     out[row] = narrow(run.steps[row]);
                 }
+                // A row without a loss, such as one of an evaluation, does not end an interval.
+                let has_loss = run.column("loss").is_none_or(|c| c.get(row).is_some());
+                before = if has_loss {
+                    Some(run.steps[row])
+                } else {
+                    before
+                };
             }
         }
     }
     for (row, out) in out.iter_mut().enumerate() {
-        if let Some(k) = logged.as_ref().and_then(|c| c.finite(row)).filter(|k| *k >= 1.0) {
+        if let Some(k) = logged
+            .as_ref()
+            .and_then(|c| c.finite(row))
+            .filter(|k| *k >= 1.0)
+        {
             *out = narrow(k as u64);
         }
     }
@@ -345,8 +429,15 @@ fn events(run: &Run, marks: &[Mark], layout: &Layout) -> Vec<Event> {
             Some(row) => attempt_of_mark(run, mark, row, started == Some(mark.row)),
         };
         // A skipped update is printed before the row of its own step.
-        let own = (mark.kind == EventKind::Overflow).then(|| row.map(|r| run.steps[r])).flatten();
-        out.push(Event { attempt, step: mark.step.or(own), kind: mark.kind, path: mark.path.clone() });
+        let own = (mark.kind == EventKind::Overflow)
+            .then(|| row.map(|r| run.steps[r]))
+            .flatten();
+        out.push(Event {
+            attempt,
+            step: mark.step.or(own),
+            kind: mark.kind,
+            path: mark.path.clone(),
+        });
     }
     out.sort_by_key(|e| e.attempt);
     out
@@ -356,12 +447,24 @@ fn events(run: &Run, marks: &[Mark], layout: &Layout) -> Vec<Event> {
 /// marks of its start ended the attempt before.
 fn attempt_of_mark(run: &Run, mark: &Mark, row: usize, started: bool) -> u32 {
     let attempt = run.attempt_of(row);
-    let first = run.attempts.get(attempt as usize).is_some_and(|a| a.rows.start == row);
+    let first = run
+        .attempts
+        .get(attempt as usize)
+        .is_some_and(|a| a.rows.start == row);
     let ahead = mark.step.is_some_and(|s| s > run.steps[row]) || mark.kind == EventKind::Exit;
-    if first && !started && attempt > 0 && ahead { attempt - 1 } else { attempt }
+    if first && !started && attempt > 0 && ahead {
+        attempt - 1
+    } else {
+        attempt
+    }
 }
 
-fn meta(run: &Run, sources: Vec<String>, facts: BTreeMap<String, String>, options: &BuildOptions) -> Meta {
+fn meta(
+    run: &Run,
+    sources: Vec<String>,
+    facts: BTreeMap<String, String>,
+    options: &BuildOptions,
+) -> Meta {
     let seen = options.step_base.or_else(|| seen_base(run));
     Meta {
         sources,
@@ -383,7 +486,12 @@ fn seen_base(run: &Run) -> Option<u64> {
         return Some(base);
     }
     let spacing = run.spacing();
-    let multiples = |offset: u64| run.steps.iter().filter(|s| (**s + offset).is_multiple_of(spacing)).count();
+    let multiples = |offset: u64| {
+        run.steps
+            .iter()
+            .filter(|s| (**s + offset).is_multiple_of(spacing))
+            .count()
+    };
     if spacing < 2 || run.len() < 5 {
         None
     } else if multiples(1) * 10 >= run.len() * 9 {
@@ -398,13 +506,21 @@ fn seen_base(run: &Run) -> Option<u64> {
 fn base_from_samples(run: &Run) -> Option<u64> {
     let samples = run.column("consumed_samples")?;
     let rows = run.attempts.first()?.rows.clone();
-    let points: Vec<(u64, f64)> = rows.filter_map(|r| Some((run.steps[r], samples.finite(r)?))).take(2).collect();
-    let [(s0, c0), (s1, c1)] = points[..] else { return None };
+    let points: Vec<(u64, f64)> = rows
+        .filter_map(|r| Some((run.steps[r], samples.finite(r)?)))
+        .take(2)
+        .collect();
+    let [(s0, c0), (s1, c1)] = points[..] else {
+        return None;
+    };
     let batch = (c1 - c0) / (s1 - s0) as f64;
     let updates = c0 / batch;
     let off = updates - s0 as f64;
-    (batch >= 1.0 && s0 < 1000 && off.fract().abs() < 1e-9 && (off.abs() < 0.5 || (off - 1.0).abs() < 0.5))
-        .then_some(if off > 0.5 { 0 } else { 1 })
+    (batch >= 1.0
+        && s0 < 1000
+        && off.fract().abs() < 1e-9
+        && (off.abs() < 0.5 || (off - 1.0).abs() < 0.5))
+        .then_some(u64::from(off <= 0.5))
 }
 
 #[cfg(test)]
@@ -430,9 +546,15 @@ mod tests {
 
     #[test]
     fn a_step_that_goes_back_starts_an_attempt_and_nothing_is_lost() {
-        let run = build(rows(&[1, 2, 3, 2, 3, 4], &[9.0, 8.0, 7.0, 8.5, 7.5, 6.0]), BuildOptions::default());
+        let run = build(
+            rows(&[1, 2, 3, 2, 3, 4], &[9.0, 8.0, 7.0, 8.5, 7.5, 6.0]),
+            BuildOptions::default(),
+        );
         assert_eq!(run.attempts.len(), 2);
-        assert_eq!(run.attempts[1].began, Began::StepWentBack { from: 3, to: 2 });
+        assert_eq!(
+            run.attempts[1].began,
+            Began::StepWentBack { from: 3, to: 2 }
+        );
         assert_eq!(run.len(), 6);
         assert_eq!(run.superseded_from(0), Some(2));
     }
@@ -452,24 +574,39 @@ mod tests {
     #[test]
     fn consumed_samples_tell_the_base() {
         let mut r = rows(&[9, 19, 29], &[3.0, 2.0, 1.0]);
-        r.put("consumed_samples", Column::from_values(vec![120.0, 240.0, 360.0]));
+        r.put(
+            "consumed_samples",
+            Column::from_values(vec![120.0, 240.0, 360.0]),
+        );
         assert_eq!(build(r, BuildOptions::default()).meta.step_base, 0);
         let mut r = rows(&[10, 20, 30], &[3.0, 2.0, 1.0]);
-        r.put("consumed_samples", Column::from_values(vec![120.0, 240.0, 360.0]));
+        r.put(
+            "consumed_samples",
+            Column::from_values(vec![120.0, 240.0, 360.0]),
+        );
         let run = build(r, BuildOptions::default());
         assert_eq!((run.meta.step_base, run.meta.base_known), (1, true));
     }
 
     #[test]
     fn means_cover_the_usual_interval_after_a_hole() {
-        let options = BuildOptions { averaged: true, ..BuildOptions::default() };
-        let run = build(rows(&[10, 20, 30, 900, 910], &[5.0, 4.0, 3.0, 2.0, 2.0]), options);
+        let options = BuildOptions {
+            averaged: true,
+            ..BuildOptions::default()
+        };
+        let run = build(
+            rows(&[10, 20, 30, 900, 910], &[5.0, 4.0, 3.0, 2.0, 2.0]),
+            options,
+        );
         assert_eq!(run.intervals, vec![10, 10, 10, 10, 10]);
     }
 
     #[test]
     fn several_ranks_that_print_one_step_are_one_row() {
-        let options = BuildOptions { interleaved: true, ..BuildOptions::default() };
+        let options = BuildOptions {
+            interleaved: true,
+            ..BuildOptions::default()
+        };
         let run = build(rows(&[1, 2, 1, 2, 3], &[5.0, 4.0, 5.0, 4.0, 3.0]), options);
         assert_eq!((run.len(), run.attempts.len()), (3, 1));
     }

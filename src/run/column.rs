@@ -12,7 +12,9 @@ pub struct Column {
 impl Column {
     /// A column of missing values.
     pub fn missing(len: usize) -> Self {
-        Self { values: vec![f64::from_bits(MISSING); len] }
+        Self {
+            values: vec![f64::from_bits(MISSING); len],
+        }
     }
 
     /// A column of values that are all present.
@@ -22,7 +24,12 @@ impl Column {
 
     /// A column from optional values.
     pub fn from_options(values: impl IntoIterator<Item = Option<f64>>) -> Self {
-        Self { values: values.into_iter().map(|v| v.unwrap_or(f64::from_bits(MISSING))).collect() }
+        Self {
+            values: values
+                .into_iter()
+                .map(|v| v.unwrap_or(f64::from_bits(MISSING)))
+                .collect(),
+        }
     }
 
     /// Number of rows.
@@ -37,7 +44,10 @@ impl Column {
 
     /// The value of a row: `None` if it was not logged.
     pub fn get(&self, row: usize) -> Option<f64> {
-        self.values.get(row).copied().filter(|v| v.to_bits() != MISSING)
+        self.values
+            .get(row)
+            .copied()
+            .filter(|v| v.to_bits() != MISSING)
     }
 
     /// The value of a row if it is a finite number.
@@ -74,7 +84,13 @@ impl Column {
         if scale.to_bits() == 1.0_f64.to_bits() {
             self.values.extend_from_slice(&other.values);
         } else {
-            let scaled = |v: &f64| if v.to_bits() == MISSING { *v } else { v * scale };
+            let scaled = |v: &f64| {
+                if v.to_bits() == MISSING {
+                    *v
+                } else {
+                    v * scale
+                }
+            };
             self.values.extend(other.values.iter().map(scaled));
         }
     }
@@ -83,7 +99,12 @@ impl Column {
     #[must_use]
     pub fn take(&self, rows: &[usize]) -> Self {
         let missing = f64::from_bits(MISSING);
-        Self { values: rows.iter().map(|r| self.values.get(*r).copied().unwrap_or(missing)).collect() }
+        Self {
+            values: rows
+                .iter()
+                .map(|r| self.values.get(*r).copied().unwrap_or(missing))
+                .collect(),
+        }
     }
 
     /// Whether any row has a value.
@@ -93,7 +114,9 @@ impl Column {
 
     /// The values, missing ones as `None`.
     pub fn iter(&self) -> impl Iterator<Item = Option<f64>> + '_ {
-        self.values.iter().map(|v| (v.to_bits() != MISSING).then_some(*v))
+        self.values
+            .iter()
+            .map(|v| (v.to_bits() != MISSING).then_some(*v))
     }
 
     /// The raw values; missing ones are NaN.

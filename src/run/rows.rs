@@ -90,12 +90,21 @@ impl Rows {
 
     /// Notes an event before the next row.
     pub fn mark(&mut self, kind: EventKind, step: Option<u64>, path: Option<String>) {
-        self.marks.push(Mark { row: self.steps.len(), kind, step, path });
+        self.marks.push(Mark {
+            row: self.steps.len(),
+            kind,
+            step,
+            path,
+        });
     }
 
     /// Notes something that could not be read.
     pub fn lose(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        self.losses.push(DataLoss { source: String::new(), place: place.into(), what: what.into() });
+        self.losses.push(DataLoss {
+            source: String::new(),
+            place: place.into(),
+            what: what.into(),
+        });
     }
 
     /// Appends rows that follow these in the same source.
@@ -107,7 +116,10 @@ impl Rows {
             self.columns[slot].append_scaled(column, 1.0);
         }
         self.steps.append(&mut next.steps);
-        self.marks.extend(next.marks.into_iter().map(|m| Mark { row: m.row + before, ..m }));
+        self.marks.extend(next.marks.into_iter().map(|m| Mark {
+            row: m.row + before,
+            ..m
+        }));
         self.losses.append(&mut next.losses);
         for (key, value) in next.facts {
             self.facts.entry(key).or_insert(value);

@@ -1,1 +1,7 @@
-//! Integration tests, one binary.
+//! Integration tests, one binary: polars is linked once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what is wrong by panicking")]
+
+mod layering;
+mod rules;
+mod support;

@@ -27,17 +27,32 @@ pub(super) struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, path: Vec::new() }
+        Self {
+            bytes,
+            at: 0,
+            path: Vec::new(),
+        }
     }
 
     /// Calls `each` with every leaf. Says why if the object is not whole.
-    pub(super) fn walk(mut self, each: &mut dyn FnMut(&[u8], Value<'a>)) -> Result<(), &'static str> {
+    pub(super) fn walk(
+        mut self,
+        each: &mut dyn FnMut(&[u8], Value<'a>),
+    ) -> Result<(), &'static str> {
         self.object(0, each)?;
         self.space();
-        if self.at < self.bytes.len() { Err("text after the JSON object") } else { Ok(()) }
+        if self.at < self.bytes.len() {
+            Err("text after the JSON object")
+        } else {
+            Ok(())
+        }
     }
 
-    fn object(&mut self, depth: usize, each: &mut dyn FnMut(&[u8], Value<'a>)) -> Result<(), &'static str> {
+    fn object(
+        &mut self,
+        depth: usize,
+        each: &mut dyn FnMut(&[u8], Value<'a>),
+    ) -> Result<(), &'static str> {
         self.expect(b'{')?;
         self.space();
         if self.eat(b'}') {
@@ -57,7 +72,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn member(&mut self, key: &'a [u8], depth: usize, each: &mut dyn FnMut(&[u8], Value<'a>)) -> Result<(), &'static str> {
+    fn member(
+        &mut self,
+        key: &'a [u8],
+        depth: usize,
+        each: &mut dyn FnMut(&[u8], Value<'a>),
+    ) -> Result<(), &'static str> {
         self.space();
         if depth == 0 && !matches!(self.peek(), Some(b'{' | b'[')) {
             let value = self.leaf()?;
@@ -74,7 +94,11 @@ impl<'a> Scanner<'a> {
         outcome
     }
 
-    fn value(&mut self, depth: usize, each: &mut dyn FnMut(&[u8], Value<'a>)) -> Result<(), &'static str> {
+    fn value(
+        &mut self,
+        depth: usize,
+        each: &mut dyn FnMut(&[u8], Value<'a>),
+    ) -> Result<(), &'static str> {
         if depth >= DEPTH {
             return Err("JSON nested too deep");
         }
@@ -90,7 +114,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn list(&mut self, depth: usize, each: &mut dyn FnMut(&[u8], Value<'a>)) -> Result<(), &'static str> {
+    fn list(
+        &mut self,
+        depth: usize,
+        each: &mut dyn FnMut(&[u8], Value<'a>),
+    ) -> Result<(), &'static str> {
         self.expect(b'[')?;
         self.space();
         if self.eat(b']') {
