@@ -2,7 +2,7 @@
 
 use crate::checkpoints::{Given, Inventory, inventory};
 use crate::detect::{Incident, detect};
-use crate::features::{Row, has, measure};
+use crate::features::{History, Row, has, measure};
 use crate::plan::{Plan, Situation, plan};
 use crate::resume::Framework;
 use crate::rules::RuleSet;
@@ -68,9 +68,10 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
     let found = detect(&run);
     let inventory = inventory(&run, &told.checkpoints);
     let framework = told.framework.clone().or_else(|| Framework::of(&run));
+    let history = History::new(&run, &found);
     let mut incidents = Vec::with_capacity(found.len());
     for (n, incident) in found.iter().enumerate() {
-        let features = measure(&run, incident, &found);
+        let features = measure(&run, incident, &found, &history);
         let verdict = decide(&run, rules, &features);
         let plan = plan(&Situation {
             run: &run,

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use crate::detect::Incident;
 use crate::run::Run;
 
-pub use context::Context;
+pub use context::{Context, History};
 
 /// A measurement.
 #[derive(Debug)]
@@ -134,9 +134,9 @@ pub fn feature(name: &str) -> Option<&'static Feature> {
     catalogue().find(|f| f.name == name)
 }
 
-/// Measures an incident. `incidents` are all incidents of the run.
-pub fn measure(run: &Run, incident: &Incident, incidents: &[Incident]) -> Row {
-    let context = Context::new(run, incident, incidents);
+/// Measures an incident. `incidents` are all incidents of the run, `history` the rows behind their attempts.
+pub fn measure(run: &Run, incident: &Incident, incidents: &[Incident], history: &History) -> Row {
+    let context = Context::new(run, incident, incidents, history);
     catalogue()
         .map(|f| (f.name, value(f, (f.compute)(&context))))
         .collect()

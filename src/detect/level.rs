@@ -1,6 +1,6 @@
 //! The level a signal had before it left it: trend, scale, and how much of the scale is prior knowledge.
 
-use crate::baseline::{MAD_TO_SD, median, median_of, quantile, quantum};
+use crate::baseline::{MAD_TO_SD, median, quantile, quantum};
 
 /// Relative noise of a healthy per-step loss (causes.md M1: 0.3 to 3.7 %, typically 1 %).
 pub(crate) const PRIOR_LOSS_NOISE: f64 = 0.01;
@@ -13,6 +13,9 @@ const ENOUGH_ROWS: usize = 64;
 const FLOOR: f64 = 0.001;
 /// Rows whose median is "the level of right now", against which a steep but flattening descent is compared.
 const NOW: usize = 16;
+/// How wrong the extrapolation of a steep trend may be, as a share of what it extrapolates. Widens the scale in the
+/// early descent (detection.md T07) and vanishes once the loss is flat.
+const EXTRAPOLATION: f64 = 0.1;
 /// Upper quantile that widens the scale where the noise has a heavy upper tail, and the normal quantile there.
 const TAIL: f64 = 0.975;
 const TAIL_SD: f64 = 1.96;
@@ -71,12 +74,13 @@ impl Level {
         (y - self.at(x)) / self.scale
     }
 
-    /// Fits the level to rows. `None` without any.
+    /// Fits the level to rows in order of step. `None` without any.
     pub(super) fn fit(x: &[f64], y: &[f64], prior: Prior, memory: f64) -> Option<Self> {
         let n = y.len();
         let last = *x.last()?;
+        let mut scratch: Vec<f64> = Vec::with_capacity(n);
         let slope = if n >= NOW {
-            crate::baseline::half_median_slope(x, y)
+            slope(x, y, &mut scratch)
         } else {
             0.0
         };
@@ -85,31 +89,45 @@ impl Level {
         } else {
             slope.min(0.0)
         };
-        let mut detrended: Vec<f64> = x
-            .iter()
-            .zip(y)
-            .map(|(x, y)| y - slope * (x - last))
-            .collect();
-        let value = median_of(&detrended);
-        let now = median_of(&y[n.saturating_sub(NOW)..]);
+        let middle = median_with(y, &mut scratch);
+        let now = median_with(&y[n.saturating_sub(NOW)..], &mut scratch);
+        scratch.clear();
+        scratch.extend(x.iter().zip(y).map(|(x, y)| y - slope * (x - last)));
+        let centre = median(&mut scratch);
         // A descent that flattens lies above its own extrapolation: that is no departure.
-        let value = if n >= NOW { value.max(now) } else { value };
-        let centre = median(&mut detrended);
-        for r in &mut detrended {
+        let value = if n >= NOW { centre.max(now) } else { centre };
+        for r in &mut scratch {
             *r -= centre;
         }
-        let scale = scale(&mut detrended, y, value, prior);
+        let scale = scale(&mut scratch, y, value, prior).hypot(EXTRAPOLATION * slope * memory);
+        let prior = n < ENOUGH_ROWS;
         Some(Self {
             x: last,
             value,
             slope,
             memory,
             scale,
-            median: median_of(y),
+            median: middle,
             rows: n,
-            prior: n < ENOUGH_ROWS,
+            prior,
         })
     }
+}
+
+fn median_with(y: &[f64], scratch: &mut Vec<f64>) -> f64 {
+    scratch.clear();
+    scratch.extend_from_slice(y);
+    median(scratch)
+}
+
+/// Two-half-median slope (detection.md §2) of rows in order of step.
+fn slope(x: &[f64], y: &[f64], scratch: &mut Vec<f64>) -> f64 {
+    let half = y.len() / 2;
+    let late = y.len() - half;
+    let run = x[late + half / 2] - x[half / 2];
+    let early = median_with(&y[..half], scratch);
+    let rise = median_with(&y[late..], scratch) - early;
+    if run > 0.0 { rise / run } else { 0.0 }
 }
 
 fn scale(residuals: &mut [f64], y: &[f64], level: f64, prior: Prior) -> f64 {

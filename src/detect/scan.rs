@@ -48,7 +48,7 @@ pub(super) const GRAD: Watch = Watch {
 /// Steps of the window of a level.
 pub(super) const WINDOW_STEPS: f64 = 128.0;
 /// Fewest rows of the window where the log prints rarely.
-const WINDOW_ROWS: usize = 32;
+const WINDOW_ROWS: usize = 64;
 /// CUSUM slack.
 const SLACK: f64 = 0.5;
 /// A row adds at most this many scales to the CUSUM: a single outlier is the other detector's business.
@@ -59,8 +59,6 @@ const FLAG: f64 = 4.0;
 const NEW_LEVEL: usize = 64;
 /// Rows that the chronic tests need before they speak, where the window holds as many.
 const WARM: usize = 48;
-/// A level is fitted anew every so many rows.
-const STRIDE: usize = 8;
 /// A hole of more than so many usual distances between rows is not bridged.
 const HOLE: f64 = 20.0;
 
@@ -183,8 +181,9 @@ impl State {
     }
 
     fn level(&mut self, series: &Series, watch: &Watch) -> Option<Level> {
-        let young = self.window.len() < 2 * STRIDE;
-        if self.level.is_none() || self.age >= STRIDE || young {
+        let stride = self.stride();
+        let young = self.window.len() < 2 * stride;
+        if self.level.is_none() || self.age >= stride || young {
             let (x, y): (Vec<f64>, Vec<f64>) = self
                 .window
                 .iter()
@@ -233,6 +232,11 @@ impl State {
             }
         }
         at
+    }
+
+    /// A level is fitted anew every so many rows: a sixteenth of the window.
+    fn stride(&self) -> usize {
+        (self.capacity / 16).clamp(4, 8)
     }
 
     /// Rows of the median that is compared with the best earlier one: a quarter of the window.

@@ -1,8 +1,34 @@
 //! What a feature may look at: the incident, and signals along the history of its attempt by step.
 
+use std::collections::BTreeMap;
+
 use crate::detect::{Incident, Level, Series};
 use crate::detect::{level_before, lineage};
 use crate::run::{Attempt, Run};
+
+/// The rows that stand behind each attempt with an incident.
+#[derive(Debug, Default)]
+pub struct History {
+    rows: BTreeMap<u32, Vec<usize>>,
+}
+
+impl History {
+    /// Gathers them once for all incidents.
+    pub fn new(run: &Run, incidents: &[Incident]) -> Self {
+        let mut rows = BTreeMap::new();
+        for incident in incidents {
+            let attempt = &run.attempts[incident.attempt as usize];
+            rows.entry(incident.attempt)
+                .or_insert_with(|| lineage(run, attempt).0);
+        }
+        Self { rows }
+    }
+
+    /// The rows behind an attempt, in order.
+    pub fn of(&self, attempt: u32) -> &[usize] {
+        self.rows.get(&attempt).map_or(&[], Vec::as_slice)
+    }
+}
 
 /// An incident within its run.
 #[derive(Debug)]
@@ -21,12 +47,17 @@ pub struct Context<'a> {
     pub peak: f64,
     /// Usual distance in steps between rows.
     pub spacing: f64,
-    rows: Vec<usize>,
+    rows: &'a [usize],
 }
 
 impl<'a> Context<'a> {
     /// Gathers what features need.
-    pub fn new(run: &'a Run, incident: &'a Incident, incidents: &'a [Incident]) -> Self {
+    pub fn new(
+        run: &'a Run,
+        incident: &'a Incident,
+        incidents: &'a [Incident],
+        history: &'a History,
+    ) -> Self {
         let attempt = &run.attempts[incident.attempt as usize];
         let onset = run.steps[incident.onset_row] as f64;
         Self {
@@ -37,7 +68,7 @@ impl<'a> Context<'a> {
             onset,
             peak: incident.peak_row.map_or(onset, |r| run.steps[r] as f64),
             spacing: run.spacing().max(1) as f64,
-            rows: lineage(run, attempt).0,
+            rows: history.of(attempt.index),
         }
     }
 
