@@ -10,6 +10,7 @@ mod megatron;
 mod number;
 mod open;
 mod parquet;
+mod peel;
 mod text;
 
 use std::path::{Path, PathBuf};

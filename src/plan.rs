@@ -128,10 +128,23 @@ fn how(
     let earlier = earlier
         .filter_map(|e| e.path.clone().or(e.step.map(|x| x.to_string())))
         .collect();
+    let fact = |names: &[&str]| s.run.fact(names).filter(|v| *v >= 1.0).map(|v| v as u64);
+    let batch = updates
+        .zip(order)
+        .and_then(|((first, _), o)| o.batch_at(first));
+    let micro = fact(&["micro_batch_size", "train_micro_batch_size_per_gpu"]);
+    let ranks = fact(&["data_parallel_size", "dp_world_size"]);
+    let micro_batches = batch
+        .zip(micro.zip(ranks))
+        .map(|(b, (m, r))| b / (m * r).max(1));
     let request = Request {
         checkpoint: back.step,
         path: back.path.clone(),
         skip: updates,
+        samples: skip.and_then(|k| k.samples.first().copied()),
+        batch,
+        micro_batches: micro_batches.filter(|n| *n >= 1),
+        sequence_length: fact(&["seq_length", "seq_len", "max_seq_len"]),
         earlier,
         ramp,
     };

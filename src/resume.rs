@@ -63,6 +63,14 @@ pub struct Request {
     pub path: Option<String>,
     /// Updates to leave out, inclusive, counted from 1.
     pub skip: Option<(u64, u64)>,
+    /// The samples that those updates read, half-open, if the log has data positions.
+    pub samples: Option<(u64, u64)>,
+    /// Samples of one update at the skipped range, if known.
+    pub batch: Option<u64>,
+    /// Micro-batches of one update, if the log prints enough to tell.
+    pub micro_batches: Option<u64>,
+    /// Tokens of one sample, if the log prints it.
+    pub sequence_length: Option<u64>,
     /// Earlier ranges that stay in force, as the log names them.
     pub earlier: Vec<String>,
     /// Whether the batch size changes between checkpoint and the end of the skip.

@@ -13,10 +13,20 @@ pub(super) fn result(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints an error and what caused it, in one line.
+/// Prints an error in one line: what was done, then what caused it, each said once.
 pub(super) fn error(e: &anyhow::Error) {
+    let mut text = String::new();
+    for cause in e.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = if text.is_empty() {
+                cause
+            } else {
+                format!("{text}: {cause}")
+            };
+        }
+    }
     let mut err = anstream::stderr().lock();
-    let _ = writeln!(err, "\x1b[31m\x1b[1merror:\x1b[0m {e:#}");
+    let _ = writeln!(err, "\x1b[31m\x1b[1merror:\x1b[0m {text}");
 }
 
 /// A bar on standard error, only if that is a terminal; it appears after the first chunk of a long input.
