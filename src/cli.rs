@@ -1,5 +1,6 @@
 //! Subcommands, one file each, and what they share.
 
+mod cadence;
 mod diagnose;
 mod formats;
 mod ingest;
@@ -36,6 +37,8 @@ enum Command {
     Plan(plan::Args),
     /// Read logs into a run store (Parquet)
     Ingest(ingest::Args),
+    /// How often to save a checkpoint and how many to keep
+    Cadence(cadence::Args),
     /// Show and check the rules that verdicts rest on
     Rules(rules::Args),
     /// The log formats that can be read
@@ -55,6 +58,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Ingest(args) => ingest::run(&args),
+        Command::Cadence(args) => cadence::run(&args),
         Command::Rules(args) => rules::run(&args),
         Command::Formats => formats::run(),
     };

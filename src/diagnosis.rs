@@ -1,21 +1,31 @@
 //! The whole way from a run to its diagnosis.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::checkpoints::{Given, Inventory, inventory};
+use crate::data_order::DataOrder;
 use crate::detect::{Incident, detect};
-use crate::features::{History, Row, has, measure};
+use crate::features::{History, Row, Value, has, measure};
 use crate::plan::{Plan, Situation, plan};
+use crate::replay::OtherRun;
 use crate::resume::Framework;
 use crate::rules::RuleSet;
 use crate::run::Run;
 use crate::verdict::{Verdict, decide};
 
 /// What a diagnosis may be told besides the run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Told {
     /// The checkpoints.
     pub checkpoints: Given,
     /// The framework, if the user names it.
     pub framework: Option<Framework>,
+    /// Other runs over the same steps.
+    pub others: Vec<OtherRun>,
+    /// Features that are to be taken as known.
+    pub assume: Vec<(&'static str, Value)>,
+    /// Evidence that is to be left out, as `ID` or `cause/ID`.
+    pub without: Vec<String>,
 }
 
 /// A run with everything that is concluded about it.
@@ -69,10 +79,16 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
     let inventory = inventory(&run, &told.checkpoints);
     let framework = told.framework.clone().or_else(|| Framework::of(&run));
     let history = History::new(&run, &found);
+    let orders = orders(&run, &found);
     let mut incidents = Vec::with_capacity(found.len());
     for (n, incident) in found.iter().enumerate() {
-        let features = measure(&run, incident, &found, &history);
-        let verdict = decide(&run, rules, &features);
+        let mut features = measure(&run, incident, &found, &history, &told.others);
+        features.extend(
+            told.assume
+                .iter()
+                .map(|(name, value)| (*name, Some(*value))),
+        );
+        let verdict = decide(&run, rules, &features, &told.without);
         let plan = plan(&Situation {
             run: &run,
             incident,
@@ -82,6 +98,7 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
             rules,
             inventory: &inventory,
             framework: framework.as_ref(),
+            order: orders.get(&incident.attempt).and_then(Option::as_ref),
         });
         let same_as = same_as(&run, &found, n);
         incidents.push(Diagnosed {
@@ -101,6 +118,15 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
         missing,
         incidents,
     }
+}
+
+/// The data order along each attempt with an incident.
+fn orders(run: &Run, found: &[Incident]) -> BTreeMap<u32, Option<DataOrder>> {
+    let attempts: BTreeSet<u32> = found.iter().map(|i| i.attempt).collect();
+    attempts
+        .into_iter()
+        .map(|a| (a, DataOrder::of(run, &run.attempts[a as usize])))
+        .collect()
 }
 
 /// Onsets of different attempts this close are the same place.

@@ -15,6 +15,7 @@ mod schedule;
 use std::collections::BTreeMap;
 
 use crate::detect::Incident;
+use crate::replay::OtherRun;
 use crate::run::Run;
 
 pub use context::{Context, History};
@@ -134,9 +135,16 @@ pub fn feature(name: &str) -> Option<&'static Feature> {
     catalogue().find(|f| f.name == name)
 }
 
-/// Measures an incident. `incidents` are all incidents of the run, `history` the rows behind their attempts.
-pub fn measure(run: &Run, incident: &Incident, incidents: &[Incident], history: &History) -> Row {
-    let context = Context::new(run, incident, incidents, history);
+/// Measures an incident. `incidents` are all incidents of the run, `history` the rows behind their attempts, `others`
+/// the runs over the same steps that the user gave.
+pub fn measure(
+    run: &Run,
+    incident: &Incident,
+    incidents: &[Incident],
+    history: &History,
+    others: &[OtherRun],
+) -> Row {
+    let context = Context::new(run, incident, incidents, history, others);
     catalogue()
         .map(|f| (f.name, value(f, (f.compute)(&context))))
         .collect()

@@ -3,16 +3,38 @@
 //! One file a format. An ingester is a constant of type [`Ingester`]; adding one is its file, its `mod` line and its
 //! place in [`INGESTERS`].
 
+mod bars;
+mod build_nanogpt;
 mod csv;
+mod deepspeed;
+mod fairseq;
+mod fields;
 mod hf_state;
 mod jsonl;
+mod late;
+mod levanter;
+mod llmc;
+mod llmc_log;
 mod megatron;
+mod modded;
+mod nanochat;
+mod nanogpt;
+mod nanotron;
 mod number;
 mod open;
 mod parquet;
 mod peel;
+mod pump;
+mod ranks;
+mod records;
+mod sparse;
+mod tensorboard;
 mod text;
+mod torchtitan;
+mod wandb;
+mod wire;
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::run::{BuildOptions, NoRows, Rows, Run, RunBuilder};
@@ -51,6 +73,8 @@ pub enum Reader {
     Lines(fn(&[u8]) -> Box<dyn LineReader>),
     /// All bytes at once.
     Whole(fn(Vec<u8>, &mut Rows) -> Result<(), String>),
+    /// As a stream of bytes, on a thread of its own.
+    Stream(fn(&mut dyn Read, &mut Rows) -> Result<(), String>),
 }
 
 /// Reads chunks of whole lines. Chunks may be read at the same time; their rows are joined in order.
@@ -67,8 +91,22 @@ pub trait LineReader: Sync {
 /// Every format, in the order in which equal certainty is decided.
 pub const INGESTERS: &[&Ingester] = &[
     &parquet::INGESTER,
+    &tensorboard::INGESTER,
+    &wandb::INGESTER,
     &megatron::INGESTER,
+    &torchtitan::INGESTER,
+    &deepspeed::CHAT,
+    &deepspeed::INGESTER,
+    &levanter::INGESTER,
+    &fairseq::INGESTER,
+    &nanotron::INGESTER,
     &hf_state::INGESTER,
+    &llmc::INGESTER,
+    &llmc_log::INGESTER,
+    &nanogpt::INGESTER,
+    &build_nanogpt::INGESTER,
+    &nanochat::INGESTER,
+    &modded::INGESTER,
     &jsonl::INGESTER,
     &csv::INGESTER,
 ];
@@ -288,6 +326,7 @@ fn read_source(
                 what,
             })?;
         }
+        Reader::Stream(parse) => rows = pump::run(opened, parse, progress)?,
     }
     Ok(rows)
 }

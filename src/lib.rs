@@ -24,6 +24,8 @@ pub mod verdict;
 
 pub mod checkpoints;
 
+pub mod cadence;
+
 pub mod data_order;
 
 pub mod resume;

@@ -38,6 +38,8 @@ pub struct Situation<'a> {
     pub inventory: &'a Inventory,
     /// The framework, if known.
     pub framework: Option<&'a Framework>,
+    /// Which samples the updates of the attempt read, if the log tells.
+    pub order: Option<&'a DataOrder>,
 }
 
 /// What to do about an incident.
@@ -88,15 +90,12 @@ pub struct Skip {
 /// Makes the plan for an incident.
 pub fn plan(s: &Situation<'_>) -> Plan {
     let (rollback, candidates, no_way) = rollback::choose(s);
-    let order = DataOrder::of(s.run, &s.run.attempts[s.incident.attempt as usize]);
-    let skip = skip::choose(s, order.as_ref());
+    let skip = skip::choose(s, s.order);
     let (action, mut why) = action::advise(s, rollback.is_some(), skip.is_some());
     if let Some(no_way) = no_way {
         why = format!("{why}; {no_way}");
     }
-    let resume = rollback
-        .as_ref()
-        .map(|r| how(s, r, skip.as_ref(), order.as_ref()));
+    let resume = rollback.as_ref().map(|r| how(s, r, skip.as_ref(), s.order));
     Plan {
         action,
         why,

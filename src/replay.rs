@@ -218,39 +218,45 @@ fn lr_ratio(run: &Run, pairs: &[(usize, usize)]) -> Option<f64> {
     (!ratios.is_empty()).then(|| crate::baseline::median(&mut ratios))
 }
 
-/// What became of an incident of attempt `earlier` in a later attempt, whose own incidents are given.
+/// What became of an incident in an attempt, of the same run or another, that goes over the same steps.
 pub fn outcome(
     run: &Run,
     incident: &Incident,
-    later: &Attempt,
+    other: &Run,
+    attempt: &Attempt,
     incidents: &[Incident],
 ) -> Option<Outcome> {
     let onset = run.steps[incident.onset_row];
-    let first = run.steps[later.rows.start];
-    let last = run.steps[later.rows.end - 1];
-    if first > onset || last < onset {
-        return (first <= onset && last < onset).then_some(Outcome::TooShort);
+    let first = other.steps[attempt.rows.start];
+    let last = other.steps[attempt.rows.end - 1];
+    if first > onset {
+        return None;
     }
-    let peak = incident.peak_row.map_or(onset, |r| run.steps[r]);
-    let before = onset.saturating_sub(50.max(3 * run.spacing()));
-    let again = |i: &&Incident| {
-        let at = run.steps[i.onset_row];
-        i.attempt == later.index
+    let rise = incident
+        .peak_row
+        .map_or(0, |r| run.steps[r] - onset)
+        .clamp(10, 200);
+    let near = onset.saturating_sub(50.max(3 * run.spacing()))..=onset + 2 * rise + AFTER_STEPS;
+    let again = |i: &Incident| {
+        i.attempt == attempt.index
             && i.signal == incident.signal
-            && at >= before
+            && near.contains(&other.steps[i.onset_row])
             && comparable(i, incident)
     };
-    if incidents.iter().any(|i| again(&i)) {
+    if incidents.iter().any(again) {
         return Some(Outcome::Recurs);
     }
     // A slow climb needs as long again to show as it took to peak.
-    let need = onset + (peak - onset).clamp(10, 200) + 2 * run.spacing();
-    Some(if last >= need {
+    let enough = last >= onset + rise + 2 * run.spacing();
+    Some(if enough {
         Outcome::Gone
     } else {
         Outcome::TooShort
     })
 }
+
+/// Steps after an onset within which an incident of a replay is the same one, shifted.
+const AFTER_STEPS: u64 = 100;
 
 /// Whether a later incident is of a size with the first: a blip is not the spike coming again.
 fn comparable(later: &Incident, first: &Incident) -> bool {
@@ -261,4 +267,138 @@ fn comparable(later: &Incident, first: &Incident) -> bool {
         (Some(l), Some(f)) => l > 0.25 * f,
         _ => true,
     }
+}
+
+/// Another run over the same steps, given by the user.
+#[derive(Debug)]
+pub struct OtherRun {
+    /// Where it was read from.
+    pub path: String,
+    /// What was changed in it.
+    pub kind: OtherKind,
+    /// The run.
+    pub run: Run,
+    /// Its incidents.
+    pub incidents: Vec<Incident>,
+}
+
+/// What was changed in another run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherKind {
+    /// Another run of the same recipe and data order: a twin or a sibling.
+    Twin,
+    /// Nothing: an exact replay.
+    Same,
+    /// The batches were skipped.
+    Skip,
+    /// The data came in another order.
+    Reseed,
+    /// The learning rate was lowered.
+    LowerLr,
+    /// Attention, softmax or state in higher precision.
+    Precision,
+    /// The optimizer state was reset.
+    ResetOptimizer,
+    /// The same batches from an earlier checkpoint.
+    EarlierCheckpoint,
+    /// Other nodes.
+    OtherNodes,
+    /// Something that should not matter, to see how often a change alone moves the incident.
+    Sham,
+}
+
+impl OtherKind {
+    /// Names on the command line.
+    pub const NAMES: [(&'static str, Self); 10] = [
+        ("twin", Self::Twin),
+        ("same", Self::Same),
+        ("skip", Self::Skip),
+        ("reseed", Self::Reseed),
+        ("lr", Self::LowerLr),
+        ("precision", Self::Precision),
+        ("reset-optimizer", Self::ResetOptimizer),
+        ("earlier-checkpoint", Self::EarlierCheckpoint),
+        ("other-nodes", Self::OtherNodes),
+        ("sham", Self::Sham),
+    ];
+
+    /// Parses a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::NAMES
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, k)| *k)
+    }
+}
+
+/// What became of an incident in the other runs of a kind.
+pub fn outcomes<'a>(
+    run: &'a Run,
+    incident: &'a Incident,
+    others: &'a [OtherRun],
+    kind: OtherKind,
+) -> impl Iterator<Item = Outcome> + 'a {
+    others
+        .iter()
+        .filter(move |o| o.kind == kind)
+        .flat_map(move |o| {
+            let attempts = o.run.attempts.iter();
+            attempts.filter_map(|a| outcome(run, incident, &o.run, a, &o.incidents))
+        })
+}
+
+/// z of the loss of the same batch in another run of the same data order: how hard the batch was for other weights.
+/// Unknown unless the losses of the two runs before the incident show that the data are the same.
+pub fn batch_z(run: &Run, incident: &Incident, other: &OtherRun) -> Option<f64> {
+    let onset = run.steps[incident.onset_row];
+    let mine = &run.attempts[incident.attempt as usize];
+    let z = |attempt: &Attempt| {
+        let (a, b) = shared_losses(run, mine, &other.run, attempt, onset);
+        let same = a.len() >= FEWEST && pearson(&clipped(&a), &clipped(&b))? > SAME;
+        let row = other
+            .run
+            .row_at(attempt, onset)
+            .filter(|r| other.run.steps[*r] == onset)?;
+        same.then(|| local_z(&other.run, attempt, row))?
+    };
+    other.run.attempts.iter().find_map(z)
+}
+
+/// Losses of both runs at the common steps of the 400 before an onset.
+fn shared_losses(
+    run: &Run,
+    mine: &Attempt,
+    other: &Run,
+    theirs: &Attempt,
+    onset: u64,
+) -> (Vec<f64>, Vec<f64>) {
+    let (Some(a), Some(b)) = (run.column("loss"), other.column("loss")) else {
+        return (Vec::new(), Vec::new());
+    };
+    let from = onset.saturating_sub(400 * run.spacing());
+    let rows = mine
+        .rows
+        .clone()
+        .filter(|r| (from..onset).contains(&run.steps[*r]));
+    rows.filter_map(|r| {
+        let there = other
+            .row_at(theirs, run.steps[r])
+            .filter(|t| other.steps[*t] == run.steps[r])?;
+        Some((a.finite(r)?, b.finite(there)?))
+    })
+    .unzip()
+}
+
+/// Robust z of a row's loss among the 20 rows on either side.
+fn local_z(run: &Run, attempt: &Attempt, row: usize) -> Option<f64> {
+    let loss = run.column("loss")?;
+    let from = row.saturating_sub(HALF).max(attempt.rows.start);
+    let until = (row + HALF + 1).min(attempt.rows.end);
+    let around: Vec<f64> = (from..until)
+        .filter(|r| *r != row)
+        .filter_map(|r| loss.finite(r))
+        .collect();
+    let centre = crate::baseline::median_of(&around);
+    let scale = crate::baseline::mad(&around, centre);
+    (around.len() >= HALF && scale > 0.0).then(|| Some((loss.finite(row)? - centre) / scale))?
 }

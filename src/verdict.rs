@@ -86,9 +86,14 @@ impl Verdict {
     }
 }
 
-/// Weighs the evidence on an incident.
-pub fn decide(run: &Run, rules: &RuleSet, row: &Row) -> Verdict {
+/// Weighs the evidence on an incident. Evidence named in `without`, as `ID` or `cause/ID`, is left out.
+pub fn decide(run: &Run, rules: &RuleSet, row: &Row, without: &[String]) -> Verdict {
     let mut evidence = rules.evaluate(row);
+    evidence.retain(|f| {
+        !without
+            .iter()
+            .any(|w| *w == f.id || *w == format!("{}/{}", f.cause, f.id))
+    });
     let posterior = posterior(rules, &evidence, None);
     let (outcome, cause) = conclude(&posterior);
     let deciding_signals = deciding(run, rules, &evidence, &posterior);

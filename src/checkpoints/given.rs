@@ -1,5 +1,7 @@
 //! What the user says about checkpoints.
 
+use std::path::{Path, PathBuf};
+
 /// What the user says about checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Given {
@@ -15,6 +17,8 @@ pub enum Given {
         /// How many are kept.
         keep: Option<u64>,
     },
+    /// Those in this folder.
+    Folder(PathBuf),
 }
 
 /// A list of checkpoints does not parse.
@@ -26,6 +30,12 @@ pub enum GivenError {
     /// Nothing in it.
     #[error("the list of checkpoint steps is empty: give whole numbers, such as 1000,2000,3000")]
     Empty,
+    /// Checkpoints in a store that is not a file system.
+    #[error("`{0}` is not a local folder: mount it, or list the steps with --checkpoint-steps")]
+    Remote(String),
+    /// No folder.
+    #[error("{0} is not a folder: give the one that the checkpoints are saved into")]
+    NotAFolder(String),
 }
 
 impl Given {
@@ -41,6 +51,18 @@ impl Given {
             Err(GivenError::Empty)
         } else {
             Ok(Self::Steps(steps))
+        }
+    }
+
+    /// The checkpoints in a folder; it must be there.
+    pub fn folder(path: &Path) -> Result<Self, GivenError> {
+        let shown = path.display().to_string();
+        if path.is_dir() {
+            Ok(Self::Folder(path.to_owned()))
+        } else if shown.contains("://") {
+            Err(GivenError::Remote(shown))
+        } else {
+            Err(GivenError::NotAFolder(shown))
         }
     }
 }
@@ -60,5 +82,16 @@ mod tests {
             Err(GivenError::NotAStep("x".into()))
         );
         assert_eq!(Given::parse_steps(" , "), Err(GivenError::Empty));
+    }
+
+    #[test]
+    fn folders() {
+        let here = tempfile::tempdir().unwrap();
+        let given = Given::folder(here.path());
+        assert_eq!(given, Ok(Given::Folder(here.path().to_owned())));
+        let gone = Given::folder(&here.path().join("x"));
+        assert!(matches!(gone, Err(GivenError::NotAFolder(_))));
+        let remote = Given::folder(Path::new("gs://bucket/run"));
+        assert!(matches!(remote, Err(GivenError::Remote(_))));
     }
 }

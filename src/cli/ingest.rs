@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 
+use crate::cli::input::aliases;
 use crate::cli::output::{self, Progress};
 use whyspike::ingest::{self, Options};
-use whyspike::signal::Aliases;
 use whyspike::store;
 
 #[derive(Debug, ClapArgs)]
@@ -24,6 +24,9 @@ pub(super) struct Args {
     /// Whether the log counts its first update 0 or 1
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
     step_base: Option<u64>,
+    /// Names of metrics that go before the built-in ones (form: src/signal/aliases.toml)
+    #[arg(long, value_name = "FILE")]
+    aliases: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -32,7 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         step_base: args.step_base,
     };
     let mut progress = Progress::new();
-    let aliases = Aliases::built_in();
+    let aliases = aliases(args.aliases.as_deref())?;
     let run = ingest::read(&args.logs, &aliases, &options, &mut |at, size| {
         progress.at(at, size);
     });

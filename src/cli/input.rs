@@ -1,14 +1,17 @@
 //! What `diagnose` and `plan` take: logs, checkpoints, framework, rules.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::cli::output::Progress;
 use whyspike::checkpoints::Given;
+use whyspike::detect::detect;
 use whyspike::diagnosis::{Diagnosis, Told, diagnose};
+use whyspike::features::{Value, feature};
 use whyspike::ingest::{self, Options};
+use whyspike::replay::{OtherKind, OtherRun};
 use whyspike::resume::Framework;
 use whyspike::rules::RuleSet;
 use whyspike::run::Run;
@@ -26,6 +29,9 @@ pub(super) struct Reading {
     /// Whether the log counts its first update 0 or 1
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
     pub(super) step_base: Option<u64>,
+    /// Names of metrics that go before the built-in ones (form: src/signal/aliases.toml)
+    #[arg(long, value_name = "FILE")]
+    pub(super) aliases: Option<PathBuf>,
 }
 
 /// Everything that a diagnosis takes.
@@ -33,6 +39,9 @@ pub(super) struct Reading {
 pub(super) struct Input {
     #[command(flatten)]
     pub(super) reading: Reading,
+    /// Folder that the checkpoints are saved into; what is torn in it is not gone back to
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["checkpoint_steps", "checkpoint_every"])]
+    checkpoints: Option<PathBuf>,
     /// Steps of the checkpoints that exist, such as 1000,2000,3000
     #[arg(long, value_name = "A,B,C", conflicts_with = "checkpoint_every")]
     checkpoint_steps: Option<String>,
@@ -48,23 +57,48 @@ pub(super) struct Input {
     /// Folder of rule files that are added to the built-in ones or replace them
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
+    /// Another run over the same steps, and what was changed in it: twin (nothing, other weights), same, skip, reseed,
+    /// lr, precision, reset-optimizer, earlier-checkpoint, other-nodes, sham
+    #[arg(long, value_name = "PATH[=KIND]")]
+    replay: Vec<String>,
+    /// Take a feature as known, to see what the verdict becomes
+    #[arg(long, value_name = "FEATURE=VALUE")]
+    assume: Vec<String>,
+    /// Leave a piece of evidence out, to see what the verdict becomes
+    #[arg(long, value_name = "[CAUSE/]ID")]
+    without: Vec<String>,
 }
 
 impl Reading {
     /// Reads the run.
     pub(super) fn run(&self) -> anyhow::Result<Run> {
+        self.read(&self.logs)
+    }
+
+    /// Reads another run in the same way.
+    fn read(&self, logs: &[PathBuf]) -> anyhow::Result<Run> {
         let options = Options {
             format: self.input_format.clone(),
             step_base: self.step_base,
         };
         let mut progress = Progress::new();
-        let aliases = Aliases::built_in();
-        let run = ingest::read(&self.logs, &aliases, &options, &mut |at, size| {
+        let aliases = aliases(self.aliases.as_deref())?;
+        let run = ingest::read(logs, &aliases, &options, &mut |at, size| {
             progress.at(at, size);
         });
         progress.done();
         Ok(run?)
     }
+}
+
+/// The built-in aliases with those of a file before them.
+pub(super) fn aliases(file: Option<&Path>) -> anyhow::Result<Aliases> {
+    let Some(path) = file else {
+        return Ok(Aliases::built_in());
+    };
+    let at = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(at)?;
+    Ok(Aliases::built_in().extended(Aliases::parse(&text).with_context(at)?))
 }
 
 impl Input {
@@ -75,21 +109,101 @@ impl Input {
             Some(folder) => RuleSet::with_folder(folder)?,
             None => RuleSet::built_in()?,
         };
+        for asked in &self.without {
+            known_evidence(&rules, asked)?;
+        }
         Ok(diagnose(self.reading.run()?, &rules, &told))
     }
 
+    fn others(&self) -> anyhow::Result<Vec<OtherRun>> {
+        self.replay.iter().map(|text| self.other(text)).collect()
+    }
+
+    fn other(&self, text: &str) -> anyhow::Result<OtherRun> {
+        let (path, kind) = match text.rsplit_once('=') {
+            Some((path, kind)) => (path, kind),
+            None => (text, "twin"),
+        };
+        let Some(kind) = OtherKind::parse(kind) else {
+            let kinds: Vec<&str> = OtherKind::NAMES.iter().map(|(n, _)| *n).collect();
+            bail!(
+                "--replay: `{kind}` is not a kind of replay; the kinds are {}",
+                kinds.join(", ")
+            );
+        };
+        let run = self
+            .reading
+            .read(&[PathBuf::from(path)])
+            .context("--replay")?;
+        let incidents = detect(&run);
+        Ok(OtherRun {
+            path: path.to_owned(),
+            kind,
+            run,
+            incidents,
+        })
+    }
+
+    fn assumed(&self) -> anyhow::Result<Vec<(&'static str, Value)>> {
+        self.assume.iter().map(|text| assumption(text)).collect()
+    }
+
     fn told(&self) -> anyhow::Result<Told> {
-        let checkpoints = match (&self.checkpoint_steps, self.checkpoint_every) {
-            (Some(list), _) => Given::parse_steps(list).context("--checkpoint-steps")?,
-            (None, Some(every)) => Given::Every {
+        let given = (
+            &self.checkpoints,
+            &self.checkpoint_steps,
+            self.checkpoint_every,
+        );
+        let checkpoints = match given {
+            (Some(folder), _, _) => Given::folder(folder).context("--checkpoints")?,
+            (_, Some(list), _) => Given::parse_steps(list).context("--checkpoint-steps")?,
+            (_, _, Some(every)) => Given::Every {
                 every,
                 keep: self.keep,
             },
-            (None, None) => Given::Nothing,
+            _ => Given::Nothing,
         };
         Ok(Told {
             checkpoints,
             framework: self.framework.as_deref().map(Framework::parse),
+            others: self.others()?,
+            assume: self.assumed()?,
+            without: self.without.clone(),
         })
     }
+}
+
+fn assumption(text: &str) -> anyhow::Result<(&'static str, Value)> {
+    let Some((name, value)) = text.split_once('=') else {
+        bail!("--assume: `{text}` is not FEATURE=VALUE, such as u_per_lr=1.0");
+    };
+    let Some(feature) = feature(name.trim()) else {
+        bail!("--assume: `{name}` is not a feature; `diagnose --format json` lists them");
+    };
+    let value = value.trim();
+    let parsed = if feature.boolean {
+        value.parse().ok().map(Value::Bool)
+    } else {
+        value
+            .parse()
+            .ok()
+            .filter(|v: &f64| v.is_finite())
+            .map(Value::Number)
+    };
+    match parsed {
+        Some(value) => Ok((feature.name, value)),
+        None => bail!("--assume: `{name}` is {}, not `{value}`", feature.unit),
+    }
+}
+
+fn known_evidence(rules: &RuleSet, asked: &str) -> anyhow::Result<()> {
+    let known = rules.iter().any(|r| {
+        r.evidence
+            .iter()
+            .any(|e| e.id == asked || format!("{}/{}", r.cause, e.id) == asked)
+    });
+    if known {
+        return Ok(());
+    }
+    bail!("--without: there is no evidence `{asked}`; `rules list` shows all")
 }

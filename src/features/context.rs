@@ -4,29 +4,85 @@ use std::collections::BTreeMap;
 
 use crate::detect::{Incident, Level, Series};
 use crate::detect::{level_before, lineage};
+use crate::replay::OtherRun;
 use crate::run::{Attempt, Run};
 
-/// The rows that stand behind each attempt with an incident.
+/// What stands behind each attempt with an incident, gathered once for all of them.
 #[derive(Debug, Default)]
 pub struct History {
-    rows: BTreeMap<u32, Vec<usize>>,
+    attempts: BTreeMap<u32, Behind>,
+}
+
+#[derive(Debug)]
+struct Behind {
+    rows: Vec<usize>,
+    schedule: Schedule,
+    excerpt: bool,
+}
+
+/// The learning-rate schedule along the history of an attempt.
+#[derive(Debug, Clone, Default)]
+pub struct Schedule {
+    /// Step at which the first rise ends, if it ends.
+    pub warmup_end: Option<f64>,
+    /// Steps at which the learning rate jumped up after that.
+    pub jumps: Vec<f64>,
+}
+
+/// A change of the learning rate by more than this share between neighbouring rows is a jump.
+const JUMP: f64 = 0.2;
+
+impl Schedule {
+    fn of(run: &Run, rows: &[usize]) -> Self {
+        let Some(column) = run.column("learning_rate") else {
+            return Self::default();
+        };
+        let mut points = rows
+            .iter()
+            .filter_map(|r| Some((run.steps[*r] as f64, column.finite(*r)?)));
+        let Some((mut x, first)) = points.next() else {
+            return Self::default();
+        };
+        let (mut before, mut out) = (first, Self::default());
+        let mut rising = true;
+        for (step, lr) in points {
+            if rising && lr <= before * (1.0 + 1e-9) {
+                rising = false;
+                out.warmup_end = (before > 1.5 * first.max(f64::MIN_POSITIVE)).then_some(x);
+            } else if !rising && before > 0.0 && lr / before > 1.0 + JUMP {
+                out.jumps.push(step);
+            }
+            (x, before) = (step, lr);
+        }
+        out
+    }
 }
 
 impl History {
-    /// Gathers them once for all incidents.
+    /// Gathers what the incidents need.
     pub fn new(run: &Run, incidents: &[Incident]) -> Self {
-        let mut rows = BTreeMap::new();
+        let mut attempts = BTreeMap::new();
         for incident in incidents {
-            let attempt = &run.attempts[incident.attempt as usize];
-            rows.entry(incident.attempt)
-                .or_insert_with(|| lineage(run, attempt).0);
+            attempts
+                .entry(incident.attempt)
+                .or_insert_with(|| Behind::of(run, incident.attempt));
         }
-        Self { rows }
+        Self { attempts }
     }
+}
 
-    /// The rows behind an attempt, in order.
-    pub fn of(&self, attempt: u32) -> &[usize] {
-        self.rows.get(&attempt).map_or(&[], Vec::as_slice)
+impl Behind {
+    fn of(run: &Run, attempt: u32) -> Self {
+        let rows = lineage(run, &run.attempts[attempt as usize]).0;
+        let far = 20.0 * run.spacing().max(1) as f64;
+        let excerpt = rows
+            .windows(2)
+            .any(|w| run.steps[w[1]] as f64 - run.steps[w[0]] as f64 > far);
+        Self {
+            schedule: Schedule::of(run, &rows),
+            rows,
+            excerpt,
+        }
     }
 }
 
@@ -39,6 +95,8 @@ pub struct Context<'a> {
     pub incident: &'a Incident,
     /// All incidents of the run.
     pub incidents: &'a [Incident],
+    /// Other runs over the same steps that the user gave.
+    pub others: &'a [OtherRun],
     /// The attempt it belongs to.
     pub attempt: &'a Attempt,
     /// Onset step, as a number.
@@ -47,7 +105,7 @@ pub struct Context<'a> {
     pub peak: f64,
     /// Usual distance in steps between rows.
     pub spacing: f64,
-    rows: &'a [usize],
+    behind: &'a Behind,
 }
 
 impl<'a> Context<'a> {
@@ -57,6 +115,7 @@ impl<'a> Context<'a> {
         incident: &'a Incident,
         incidents: &'a [Incident],
         history: &'a History,
+        others: &'a [OtherRun],
     ) -> Self {
         let attempt = &run.attempts[incident.attempt as usize];
         let onset = run.steps[incident.onset_row] as f64;
@@ -64,11 +123,12 @@ impl<'a> Context<'a> {
             run,
             incident,
             incidents,
+            others,
             attempt,
             onset,
             peak: incident.peak_row.map_or(onset, |r| run.steps[r] as f64),
             spacing: run.spacing().max(1) as f64,
-            rows: history.of(attempt.index),
+            behind: &history.attempts[&attempt.index],
         }
     }
 
@@ -82,9 +142,10 @@ impl<'a> Context<'a> {
             return out;
         };
         let start = self
+            .behind
             .rows
             .partition_point(|r| (self.run.steps[*r] as f64) < from);
-        for row in &self.rows[start..] {
+        for row in &self.behind.rows[start..] {
             let x = self.run.steps[*row] as f64;
             if x >= until {
                 break;
@@ -150,10 +211,12 @@ impl<'a> Context<'a> {
 
     /// Whether the log has holes: an excerpt, whose rows need not begin where an attempt did.
     pub fn excerpt(&self) -> bool {
-        let far = 20.0 * self.spacing;
-        self.rows
-            .windows(2)
-            .any(|w| self.run.steps[w[1]] as f64 - self.run.steps[w[0]] as f64 > far)
+        self.behind.excerpt
+    }
+
+    /// The learning-rate schedule along the history of the attempt.
+    pub fn schedule(&self) -> &Schedule {
+        &self.behind.schedule
     }
 
     /// Rows are printed at every step around the onset, so that lead and lag can be told.

@@ -3,7 +3,7 @@
 use crate::baseline::{mad, median_of, pearson, residuals};
 use crate::features::context::Context;
 use crate::features::{Feature, boolean, later, number};
-use crate::replay::{self, Data, Outcome};
+use crate::replay::{self, Data, OtherKind, Outcome};
 
 pub(super) const FEATURES: &[Feature] = &[
     number(
@@ -23,13 +23,14 @@ pub(super) const FEATURES: &[Feature] = &[
         &["loss_per_source"],
         "largest z of a data source above their median",
     ),
-    later(
+    number(
         "F44",
         "batch_ref_z",
         "sd",
         "40",
-        &["the loss of the same batch under other weights"],
-        "z of the same batch's loss under a model in another state",
+        &["another run of the same data order (--replay)"],
+        "z of the same batch's loss in another run, under other weights",
+        batch_ref_z,
     ),
     number(
         "F45",
@@ -94,7 +95,13 @@ pub(super) const FEATURES: &[Feature] = &[
         "horizon",
         &["a replay of the same data"],
         "it came again when the same data were run again",
-        |c| recurs(c, &|r| r.data == Data::Same && !lower_lr(r.lr_ratio)),
+        |c| {
+            recurs(
+                c,
+                &|r| r.data == Data::Same && !lower_lr(r.lr_ratio),
+                OtherKind::Same,
+            )
+        },
     ),
     boolean(
         "E2",
@@ -103,9 +110,10 @@ pub(super) const FEATURES: &[Feature] = &[
         &["a replay with the batches skipped"],
         "it came again although the batches around the onset were skipped",
         |c| {
-            recurs(c, &|r| {
+            let skipped = |r: &replay::Replay| {
                 matches!(r.data, Data::Skipped { .. }) && !lower_lr(r.lr_ratio)
-            })
+            };
+            recurs(c, &skipped, OtherKind::Skip)
         },
     ),
     boolean(
@@ -114,7 +122,13 @@ pub(super) const FEATURES: &[Feature] = &[
         "horizon",
         &["a replay with another data order"],
         "it came again with the data in another order",
-        |c| recurs(c, &|r| r.data == Data::Other && !lower_lr(r.lr_ratio)),
+        |c| {
+            recurs(
+                c,
+                &|r| r.data == Data::Other && !lower_lr(r.lr_ratio),
+                OtherKind::Reseed,
+            )
+        },
     ),
     boolean(
         "E4",
@@ -122,7 +136,47 @@ pub(super) const FEATURES: &[Feature] = &[
         "horizon",
         &["a replay with a lower learning rate"],
         "it came again although the learning rate was lowered by a tenth or more",
-        |c| recurs(c, &|r| lower_lr(r.lr_ratio)),
+        |c| recurs(c, &|r| lower_lr(r.lr_ratio), OtherKind::LowerLr),
+    ),
+    boolean(
+        "E5",
+        "recurs_fp32",
+        "horizon",
+        &["a replay in higher precision (--replay)"],
+        "it came again although attention, softmax or state were kept in higher precision",
+        |c| given(c, OtherKind::Precision),
+    ),
+    boolean(
+        "E6",
+        "recurs_reset",
+        "horizon",
+        &["a replay with the optimizer reset (--replay)"],
+        "it came again although the optimizer state was reset",
+        |c| given(c, OtherKind::ResetOptimizer),
+    ),
+    boolean(
+        "E3",
+        "recurs_earlier",
+        "horizon",
+        &["a replay from an earlier checkpoint (--replay)"],
+        "it came again with the same batches from an earlier checkpoint",
+        |c| given(c, OtherKind::EarlierCheckpoint),
+    ),
+    boolean(
+        "E8",
+        "recurs_other_nodes",
+        "horizon",
+        &["a replay on other nodes (--replay)"],
+        "it came again on other nodes",
+        |c| given(c, OtherKind::OtherNodes),
+    ),
+    boolean(
+        "E9",
+        "recurs_sham",
+        "horizon",
+        &["a replay with a change that should not matter (--replay)"],
+        "it came again although something was changed that should not matter",
+        |c| given(c, OtherKind::Sham),
     ),
 ];
 
@@ -142,17 +196,41 @@ fn first_replay(c: &Context<'_>) -> Option<replay::Replay> {
     replays(c).map(|(_, r)| r).find(|r| r.correlation.is_some())
 }
 
-/// Whether the incident came again in the later attempts of a kind: true if in any, false if in none of those that
-/// reach far enough.
-fn recurs(c: &Context<'_>, kind: &dyn Fn(&replay::Replay) -> bool) -> Option<f64> {
-    let outcomes: Vec<Outcome> = replays(c)
+/// Whether the incident came again in the later attempts of a kind and in the runs that the user gave: true if in any,
+/// false if in none of those that reach far enough.
+fn recurs(
+    c: &Context<'_>,
+    kind: &dyn Fn(&replay::Replay) -> bool,
+    given: OtherKind,
+) -> Option<f64> {
+    let own = replays(c)
         .filter(|(_, r)| kind(r))
-        .filter_map(|(b, _)| replay::outcome(c.run, c.incident, b, c.incidents))
-        .collect();
+        .filter_map(|(b, _)| replay::outcome(c.run, c.incident, c.run, b, c.incidents));
+    judged(
+        &own.chain(replay::outcomes(c.run, c.incident, c.others, given))
+            .collect::<Vec<_>>(),
+    )
+}
+
+fn given(c: &Context<'_>, kind: OtherKind) -> Option<f64> {
+    judged(&replay::outcomes(c.run, c.incident, c.others, kind).collect::<Vec<_>>())
+}
+
+fn judged(outcomes: &[Outcome]) -> Option<f64> {
     if outcomes.contains(&Outcome::Recurs) {
         return Some(1.0);
     }
     outcomes.contains(&Outcome::Gone).then_some(0.0)
+}
+
+fn batch_ref_z(c: &Context<'_>) -> Option<f64> {
+    let elsewhere = c
+        .others
+        .iter()
+        .filter(|o| matches!(o.kind, OtherKind::Twin | OtherKind::EarlierCheckpoint));
+    elsewhere
+        .filter_map(|o| replay::batch_z(c.run, c.incident, o))
+        .reduce(f64::max)
 }
 
 fn rank_gap(c: &Context<'_>) -> Option<f64> {

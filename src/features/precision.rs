@@ -142,8 +142,9 @@ fn nonfinite_first(c: &Context<'_>) -> Option<f64> {
 
 fn nonfinite_before(c: &Context<'_>) -> Option<f64> {
     let from = (c.onset - 200.0).max(scale_found(c));
-    let rows =
-        (c.attempt.rows.start..c.incident.onset_row).filter(|r| c.run.steps[*r] as f64 >= from);
+    let first = c.attempt.rows.start
+        + c.run.steps[c.attempt.rows.clone()].partition_point(|s| (*s as f64) < from);
+    let rows = first..c.incident.onset_row.max(first);
     let counted = c.run.column("skipped").is_some() || c.run.column("nan").is_some();
     let bad = |r: usize| {
         ["skipped", "nan"]

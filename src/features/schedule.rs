@@ -119,33 +119,14 @@ pub(super) const FEATURES: &[Feature] = &[
     ),
 ];
 
-/// A change of the learning rate by more than this share between neighbouring rows is a knot.
-const KNOT: f64 = 0.2;
-
-fn schedule(c: &Context<'_>) -> crate::detect::Series {
-    c.window("learning_rate", f64::NEG_INFINITY, c.peak + 1.0)
-}
-
-/// The step at which the first rise ends.
+/// The step at which the first rise ended, if it ended by the peak.
 fn warmup_end(c: &Context<'_>) -> Option<f64> {
-    let lr = schedule(c);
-    let first = *lr.y.first()?;
-    let top = lr.y.windows(2).position(|w| w[1] <= w[0] * (1.0 + 1e-9))?;
-    (lr.y[top] > 1.5 * first.max(f64::MIN_POSITIVE)).then(|| lr.x[top])
+    c.schedule().warmup_end.filter(|end| *end <= c.peak)
 }
 
 fn knots(c: &Context<'_>) -> Vec<f64> {
-    let lr = schedule(c);
-    let end = warmup_end(c);
-    let mut out: Vec<f64> = end.into_iter().collect();
-    for i in 1..lr.len() {
-        let (a, b) = (lr.y[i - 1], lr.y[i]);
-        let in_warmup = end.is_none_or(|e| lr.x[i] <= e);
-        if !in_warmup && a > 0.0 && b / a > 1.0 + KNOT {
-            out.push(lr.x[i]);
-        }
-    }
-    out
+    let jumps = c.schedule().jumps.iter().copied().filter(|j| *j <= c.peak);
+    warmup_end(c).into_iter().chain(jumps).collect()
 }
 
 fn before(c: &Context<'_>) -> Option<f64> {

@@ -52,7 +52,7 @@ fn sniff(head: &[u8]) -> u8 {
     if objects > 1 { 5 } else { 0 }
 }
 
-struct JsonLines;
+pub(super) struct JsonLines;
 
 impl LineReader for JsonLines {
     fn chunk(&self, chunk: &[u8], rows: &mut Rows) {

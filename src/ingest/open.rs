@@ -11,6 +11,8 @@ use crate::run::Rows;
 const HEAD: usize = 256 * 1024;
 /// Bytes of a chunk.
 const CHUNK: usize = 4 * 1024 * 1024;
+/// Bytes of a part that need not end with a line.
+const PART: usize = 1024 * 1024;
 /// The longest line that is kept; a longer one is reported as lost. Per-layer JSON lines reach some 100 kB.
 const LONGEST_LINE: usize = 32 * 1024 * 1024;
 /// The most bytes that a source that must be read whole may have once decompressed.
@@ -207,6 +209,16 @@ impl Opened {
             }
             want = (self.pending.len() * 2).min(LONGEST_LINE);
         }
+    }
+
+    /// The next bytes, wherever they end.
+    pub(super) fn next_part(&mut self) -> Result<Option<Vec<u8>>, IngestError> {
+        self.fill(PART).map_err(|source| IngestError::Io {
+            path: self.source.name(),
+            source,
+        })?;
+        let len = self.pending.len();
+        Ok((len > 0).then(|| self.hand_out(len)))
     }
 
     fn hand_out(&mut self, end: usize) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! The checkpoint to go back to: before what the cause asks for, and not contaminated.
 
 use crate::baseline::median_of;
+use crate::checkpoints::{Checkpoint, gone_at};
 use crate::detect::lineage;
 use crate::plan::{Rollback, Situation};
 use crate::rules::Target;
@@ -39,14 +40,16 @@ pub(super) fn choose(s: &Situation<'_>) -> (Option<Rollback>, Vec<Candidate>, Op
         .inventory
         .checkpoints
         .iter()
-        .map(|c| candidate(s, &reach, c.step))
+        .map(|c| candidate(s, &reach, c))
         .collect();
+    // A step that was saved twice is as good as the better of the two, which the inventory has first.
+    candidates.dedup_by_key(|c| c.step);
     candidates.reverse();
     let best = candidates.iter().find(|c| c.fits);
     let nearer = || {
-        candidates
-            .iter()
-            .find(|c| c.step <= reach.before_onset && dirty(s, c.step).is_none())
+        candidates.iter().find(|c| {
+            c.step <= reach.before_onset && dirty(s, c.step).is_none() && sound(s, c.step).is_some()
+        })
     };
     let (chosen, why) = match best {
         Some(c) => (Some(c.step), format!("newest checkpoint {}", reach.why)),
@@ -60,21 +63,21 @@ pub(super) fn choose(s: &Situation<'_>) -> (Option<Rollback>, Vec<Candidate>, Op
     };
     let no_way = chosen.is_none().then(|| no_way(s, &reach));
     let rollback = chosen.map(|step| {
-        let path = s
-            .inventory
-            .checkpoints
-            .iter()
-            .find(|c| c.step == step)
-            .and_then(|c| c.path.clone());
         Rollback {
             step,
-            path,
+            path: sound(s, step).and_then(|c| c.path.clone()),
             steps_lost: lost(s, step),
-            why,
+            why: match gone(s, step) {
+                Some(gone) => format!("{why}; {gone}"),
+                None => why,
+            },
         }
     });
     candidates.retain(|c| {
-        c.fits || c.step > reach.wanted.saturating_sub(1) || dirty(s, c.step).is_some()
+        c.fits
+            || c.step > reach.wanted.saturating_sub(1)
+            || dirty(s, c.step).is_some()
+            || sound(s, c.step).is_none()
     });
     candidates.sort_by_key(|c| (c.step.abs_diff(reach.wanted), c.step));
     candidates.truncate(LISTED);
@@ -100,9 +103,12 @@ fn no_way(s: &Situation<'_>, reach: &Reach) -> String {
     )
 }
 
-fn candidate(s: &Situation<'_>, reach: &Reach, step: u64) -> Candidate {
+fn candidate(s: &Situation<'_>, reach: &Reach, checkpoint: &Checkpoint) -> Candidate {
+    let step = checkpoint.step;
     let onset = s.run.updates_after(s.first_departure());
-    let (fits, why) = if step > reach.before_onset {
+    let (fits, why) = if let Some(why) = unusable(checkpoint) {
+        (false, why)
+    } else if step > reach.before_onset {
         (false, "after the first departure".to_owned())
     } else if let Some(why) = dirty(s, step) {
         (false, why)
@@ -118,6 +124,30 @@ fn candidate(s: &Situation<'_>, reach: &Reach, step: u64) -> Candidate {
         )
     };
     Candidate { step, fits, why }
+}
+
+/// Why training cannot be resumed from a checkpoint, if its files show it.
+fn unusable(c: &Checkpoint) -> Option<String> {
+    match (&c.torn, c.optimizer) {
+        (Some(why), _) => Some(format!("torn: {why}")),
+        (None, Some(false)) => Some("weights alone: no optimizer state in it".to_owned()),
+        _ => None,
+    }
+}
+
+/// The checkpoint of a step that training can be resumed from.
+fn sound<'a>(s: &Situation<'a>, step: u64) -> Option<&'a Checkpoint> {
+    let mut of_step = s.inventory.checkpoints.iter().filter(|c| c.step == step);
+    of_step.find(|c| unusable(c).is_none())
+}
+
+/// When retention deletes a checkpoint.
+fn gone(s: &Situation<'_>, step: u64) -> Option<String> {
+    let (rule, at) = (s.inventory.retention?, gone_at(s.inventory, step)?);
+    Some(format!(
+        "with {} kept and one every {} steps it is deleted at step {at}",
+        rule.keep, rule.every
+    ))
 }
 
 /// Why a checkpoint carries traces of an earlier incident of the same history, if it does.

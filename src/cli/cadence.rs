@@ -1,0 +1,304 @@
+//! `whyspike cadence`: how often to save and how many to keep.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use crate::cli::output;
+use whyspike::cadence::{Costs, Stability};
+use whyspike::plan::USUAL_BETA2;
+
+/// Durations have a unit: 40s, 10min, 3.1h, 7d, 1h30min.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How long training stands still for a save, such as 40s
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    save_time: f64,
+    /// Mean time between failures, such as 3.1h
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    mtbf: f64,
+    /// Time until a failure is noticed
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
+    detect: f64,
+    /// Time until the job runs again
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
+    restart: f64,
+    /// Time to load a checkpoint
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
+    load: f64,
+    /// Time of a step: intervals are then told in steps, too
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    step_time: Option<f64>,
+    /// Adam's beta2, for what a way back from a loss spike needs
+    #[arg(long, value_name = "B", value_parser = beta, default_value_t = USUAL_BETA2)]
+    beta2: f64,
+}
+
+/// Saves beyond this share of the time between failures make the first-order formulas coarse.
+const COARSE: f64 = 0.05;
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    output::result(&text(args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(args: &Args) -> String {
+    let costs = Costs {
+        save: args.save_time,
+        between_failures: args.mtbf,
+        recovery: args.detect + args.restart + args.load,
+    };
+    let mut out = String::new();
+    failures(&mut out, args, &costs);
+    let every = args.step_time.map(|s| whole_steps(costs.daly(), s));
+    spikes(&mut out, args, every);
+    out
+}
+
+/// The nearest whole number of steps, at least one.
+fn whole_steps(time: f64, step: f64) -> u64 {
+    ((time / step).round() as u64).max(1)
+}
+
+fn failures(out: &mut String, args: &Args, costs: &Costs) {
+    let _ = writeln!(
+        out,
+        "\x1b[1mfor machine failures\x1b[0m: a save takes {}, a failure comes every {} and takes {} besides the lost work",
+        shown(costs.save),
+        shown(costs.between_failures),
+        shown(costs.recovery)
+    );
+    for (name, interval, formula) in [
+        ("Young", costs.young(), "sqrt(2 d M)"),
+        (
+            "Daly",
+            costs.daly(),
+            "sqrt(2 d M) (1 + sqrt(d/2M)/3 + d/2M/9) - d; M if d >= 2 M",
+        ),
+    ] {
+        let steps = args.step_time.map_or(String::new(), |s| {
+            format!(" = {} steps", whole_steps(interval, s))
+        });
+        let _ = writeln!(
+            out,
+            "  {name:<10} save every {}{steps}, effective time {:.1} %, exactly {:.1} %",
+            shown(interval),
+            100.0 * costs.effective_time(interval),
+            100.0 * costs.efficiency(interval)
+        );
+        let _ = writeln!(out, "  {:<10} \x1b[2m{formula}\x1b[0m", "");
+    }
+    let _ = writeln!(
+        out,
+        "  waste      at least {:.2} % for saves and repeated work \x1b[2msqrt(2 d / M)\x1b[0m",
+        100.0 * costs.least_waste()
+    );
+    out.push_str(
+        "\x1b[2m  d save, M between failures, R detect + restart + load, t interval; effective time \
+         (1 - (R + t/2)/M) / (1 + d/t),\n  exactly t / (M exp(R/M) (exp((t+d)/M) - 1)). Of an asynchronous save d is the \
+         stall alone; the lost work\n  counts from the end of the save.\x1b[0m\n",
+    );
+    if costs.save > COARSE * costs.between_failures {
+        out.push_str(
+            "  a save is long beside the time between failures: go by Daly and the exact figure\n",
+        );
+    }
+}
+
+fn spikes(out: &mut String, args: &Args, every: Option<u64>) {
+    let s = Stability::of(args.beta2, every);
+    let _ = writeln!(
+        out,
+        "\n\x1b[1mfor loss spikes\x1b[0m: a way back of {} steps, the larger of 1000 and 3 / (1 - beta2) = {:.0} (beta2 {})",
+        s.cover,
+        3.0 / (1.0 - args.beta2),
+        args.beta2
+    );
+    let _ = writeln!(
+        out,
+        "  save       every 100 steps or oftener, outside failures too"
+    );
+    let _ = writeln!(
+        out,
+        "  keep       the newest {} of one every {} steps, and one every {} steps back to {} for slow drifts",
+        s.keep, s.spacing, s.sparse_spacing, s.sparse_reach
+    );
+    out.push_str(
+        "\x1b[2m  rollback-and-resume.md §6 and §7: 3 / (1 - beta2) steps undo what a stale second moment did; the deepest \
+         rollback\n  of use was 4000 steps. Checkpoints within 5 / (1 - beta2) steps after a spike do not count.\x1b[0m\n",
+    );
+    let together = match every {
+        None => "\ngive --step-time to hold the two against each other\n".to_owned(),
+        Some(n) => {
+            let side = if n <= s.spacing { "failures" } else { "spikes" };
+            format!(
+                "\n\x1b[1mtogether\x1b[0m: save every {} steps (the {side} decide), keep the newest {}\n",
+                s.spacing, s.keep
+            )
+        }
+    };
+    out.push_str(&together);
+}
+
+/// A duration for people: two units at most.
+fn shown(seconds: f64) -> String {
+    const UNITS: [(&str, f64); 4] = [("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)];
+    let Some(at) = UNITS[..3].iter().position(|(_, unit)| seconds >= *unit) else {
+        let text = format!("{seconds:.3}");
+        return format!("{} s", text.trim_end_matches('0').trim_end_matches('.'));
+    };
+    let ((name, unit), (small, part)) = (UNITS[at], UNITS[at + 1]);
+    let parts = (seconds / part).round();
+    let per = unit / part;
+    let (whole, rest) = ((parts / per).floor(), parts % per);
+    if rest == 0.0 {
+        format!("{whole:.0} {name}")
+    } else {
+        format!("{whole:.0} {name} {rest:.0} {small}")
+    }
+}
+
+/// Units of time and their seconds.
+const UNITS: [(&str, f64); 16] = [
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("sec", 1.0),
+    ("second", 1.0),
+    ("seconds", 1.0),
+    ("m", 60.0),
+    ("min", 60.0),
+    ("minutes", 60.0),
+    ("h", 3600.0),
+    ("hour", 3600.0),
+    ("hours", 3600.0),
+    ("d", 86400.0),
+    ("day", 86400.0),
+    ("days", 86400.0),
+    ("w", 604_800.0),
+    ("week", 604_800.0),
+];
+
+/// Reads `40s`, `10min`, `3.1h`, `1h30min` as seconds.
+fn duration(text: &str) -> anyhow::Result<f64> {
+    let mut rest = text.trim();
+    let mut seconds = 0.0;
+    if rest.is_empty() {
+        bail!("it is empty: write a number and a unit, such as 40s, 10min or 3.1h");
+    }
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let after = after.trim_start();
+        let end = after.find(|c: char| !c.is_ascii_alphabetic());
+        let (unit, left) = after.split_at(end.unwrap_or(after.len()));
+        let Ok(number) = number.parse::<f64>() else {
+            bail!("`{text}` is no duration: write a number and a unit, such as 40s, 10min or 3.1h");
+        };
+        if unit.is_empty() {
+            bail!("`{text}` has no unit: write {number}s, {number}min or {number}h");
+        }
+        let Some((_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+            bail!("`{unit}` is no unit of time: write ms, s, min, h, d or w");
+        };
+        seconds += number * size;
+        rest = left.trim_start();
+    }
+    if !seconds.is_finite() {
+        bail!("`{text}` is too long");
+    }
+    Ok(seconds)
+}
+
+fn positive(text: &str) -> anyhow::Result<f64> {
+    match duration(text)? {
+        0.0 => bail!("`{text}` is no time: give more than 0"),
+        seconds => Ok(seconds),
+    }
+}
+
+fn beta(text: &str) -> anyhow::Result<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(b) if (0.0..1.0).contains(&b) => Ok(b),
+        _ => bail!(
+            "`{text}` is no beta2: give a number from 0 up to, not including, 1, such as 0.95"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, seconds) in [
+            ("40s", 40.0),
+            ("10min", 600.0),
+            ("10 min", 600.0),
+            ("3.1h", 11_160.0),
+            ("1h30min", 5400.0),
+            ("1week", 604_800.0),
+            ("250ms", 0.25),
+            ("0s", 0.0),
+        ] {
+            let read = duration(text).unwrap();
+            assert!((read - seconds).abs() < 1e-6, "{text}: {read}");
+        }
+        for text in [
+            "",
+            "40",
+            "s",
+            "-3s",
+            "1.2.3s",
+            "4 parsecs",
+            "1h30",
+            "NaNs",
+            "1e400s",
+        ] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert!(positive("0s").is_err());
+        assert!(beta("1").is_err() && beta("0.95").is_ok() && beta("NaN").is_err());
+    }
+
+    #[test]
+    fn durations_for_people() {
+        for (seconds, text) in [
+            (0.25, "250 ms"),
+            (2.0, "2 s"),
+            (59.5, "59.5 s"),
+            (1156.0, "19 min 16 s"),
+            (3599.9, "1 h"),
+            (11_160.0, "3 h 6 min"),
+            (604_800.0, "7 d"),
+        ] {
+            let text = if text == "250 ms" { "0.25 s" } else { text };
+            assert_eq!(shown(seconds), text);
+        }
+    }
+
+    #[test]
+    fn bloom_in_words() {
+        let args = Args {
+            save_time: 40.0,
+            mtbf: 604_800.0,
+            detect: 0.0,
+            restart: 600.0,
+            load: 0.0,
+            step_time: Some(105.0),
+            beta2: 0.95,
+        };
+        let text = text(&args);
+        assert!(text.contains("= 66 steps"), "{text}");
+        assert!(
+            text.contains("save every 66 steps (the failures decide), keep the newest 17"),
+            "{text}"
+        );
+        let text = super::text(&Args {
+            step_time: None,
+            ..args
+        });
+        assert!(text.contains("give --step-time"), "{text}");
+    }
+}

@@ -1,0 +1,336 @@
+//! The console of the Hugging Face Trainer and of what is built on it: dictionaries between progress bars.
+
+mod bar;
+mod dict;
+mod place;
+mod steps;
+
+use crate::ingest::Ingester;
+use crate::ingest::Reader;
+use crate::ingest::fields;
+use crate::ingest::fields::Names;
+use crate::ingest::fields::Torn;
+use crate::ingest::number;
+use crate::ingest::records;
+use crate::ingest::records::Console;
+use crate::ingest::records::Piece;
+use crate::ingest::records::Records;
+use crate::ingest::records::Slot;
+use crate::run::EventKind;
+use crate::run::Rows;
+use crate::signal::step_rank;
+
+use bar::Bar;
+use dict::Value;
+
+/// Hugging Face Trainer, TRL, axolotl, ms-swift. Loss is the mean since the line before; steps count from 1.
+pub(super) const INGESTER: Ingester = Ingester {
+    name: "hf-trainer",
+    recognised_by: "`{'loss': …, 'learning_rate': …, 'epoch': …}` lines",
+    signals: &["loss", "grad_norm", "learning_rate", "epoch", "val_loss"],
+    framework: Some("hf-trainer"),
+    step_base: Some(1),
+    averaged: true,
+    interleaved: false,
+    sniff,
+    reader: Reader::Lines(Console::<HfConsole>::boxed),
+};
+
+fn sniff(head: &[u8]) -> u8 {
+    let is_row = |p: &Piece<'_>| {
+        let at = dict::start(p.text);
+        at.is_some_and(
+            |at| matches!(Entry::of(&p.text[at..]), Some((e, _)) if e.is_row() && !e.eval),
+        )
+    };
+    if records::any(head, is_row) { 85 } else { 0 }
+}
+
+/// What a dictionary is, from its keys.
+#[derive(Debug, Default, Clone, Copy)]
+struct Entry {
+    loss: bool,
+    eval: bool,
+    /// Only the summary at the end of training has a run time.
+    summary: bool,
+    epoch: Option<f64>,
+    /// The step, if it is among them.
+    step: Option<u64>,
+    rank: Option<u8>,
+}
+
+impl Entry {
+    /// Reads the dictionary at the start, and its length. `None` if it is not whole.
+    fn of(text: &[u8]) -> Option<(Self, usize)> {
+        let mut entry = Self::default();
+        let len = dict::walk(text, &mut |key, value| entry.see(key, value))?;
+        Some((entry, len))
+    }
+
+    fn see(&mut self, key: &[u8], value: Value<'_>) {
+        match key {
+            b"loss" => self.loss = true,
+            b"train_runtime" => self.summary = true,
+            b"epoch" => {
+                if let Value::Number(epoch) = value {
+                    self.epoch = Some(epoch);
+                }
+            }
+            _ if key.starts_with(b"eval_") => self.eval = true,
+            _ => {
+                let rank = std::str::from_utf8(key).ok().and_then(step_rank);
+                if rank.is_some() && self.rank.is_none_or(|best| rank < Some(best)) {
+                    (self.rank, self.step) = (rank, step(value));
+                }
+            }
+        }
+    }
+
+    fn is_row(&self) -> bool {
+        let placed = self.epoch.is_some() || self.step.is_some();
+        (self.loss || self.eval) && placed && !self.summary
+    }
+}
+
+/// A step as a number or as `10/100`.
+fn step(value: Value<'_>) -> Option<u64> {
+    match value {
+        Value::Number(value) => number::step(value),
+        Value::Text(text) => {
+            let (step, len) = number::digits(text)?;
+            (text.get(len) == Some(&b'/')).then_some(step)
+        }
+        Value::Other => None,
+    }
+}
+
+fn kept(name: &str) -> Option<&str> {
+    step_rank(name).is_none().then_some(name)
+}
+
+/// Lines that are worth keeping as facts, and their names there.
+const FACTS: [(&str, &str); 6] = [
+    ("  Num Epochs = ", steps::EPOCHS),
+    ("  Total optimization steps = ", steps::TOTAL),
+    ("  Num examples = ", "num_examples"),
+    (
+        "  Instantaneous batch size per device = ",
+        "per_device_train_batch_size",
+    ),
+    (
+        "  Total train batch size (w. parallel, distributed & accumulation) = ",
+        "total_train_batch_size",
+    ),
+    ("logging_steps=", steps::LOGGING),
+];
+
+struct HfConsole {
+    names: Names,
+    torn: Torn,
+    /// The last bar and the last one before it with another total: evaluation has a bar of its own.
+    bars: [Option<Bar>; 2],
+    /// Whether the next bar follows the last row.
+    follows: bool,
+    private: [Slot; steps::PRIVATE.len()],
+}
+
+impl Default for HfConsole {
+    fn default() -> Self {
+        Self {
+            names: Names::new(kept),
+            torn: Torn::default(),
+            bars: [None; 2],
+            follows: false,
+            private: [Slot::default(); steps::PRIVATE.len()],
+        }
+    }
+}
+
+impl Records for HfConsole {
+    fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
+        let mut rest = piece.peeled();
+        let mut found = false;
+        while let Some(at) = dict::start(rest) {
+            found = true;
+            self.bars(&rest[..at], rows);
+            rest = &rest[at..];
+            if let Some((entry, len)) = Entry::of(rest) {
+                self.entry(&entry, &rest[..len], rows);
+                rest = &rest[len..];
+                continue;
+            }
+            if rest.starts_with(b"{'loss':") || rest.starts_with(b"{'eval_loss':") {
+                let what = "not a whole dictionary";
+                self.torn.lose(piece.line, what, rest, rows);
+            }
+            rest = &rest[2..];
+        }
+        if !self.bars(rest, rows) && !found {
+            event(rest, rows);
+        }
+    }
+
+    fn finish(&mut self, rows: &mut Rows) {
+        self.torn.finish(rows);
+    }
+
+    fn settle(rows: &mut Rows) {
+        steps::settle(rows);
+        records::settle_saves(rows);
+    }
+}
+
+impl HfConsole {
+    /// Reads bars. Returns whether there are any.
+    fn bars(&mut self, text: &[u8], rows: &mut Rows) -> bool {
+        let mut any = false;
+        bar::bars(text, |bar| {
+            any = true;
+            if std::mem::take(&mut self.follows) {
+                self.note(steps::AFTER, Some(bar), rows);
+            }
+            if self.bars[0].is_some_and(|last| last.total != bar.total) {
+                self.bars[1] = self.bars[0];
+            }
+            self.bars[0] = Some(bar);
+        });
+        any
+    }
+
+    fn note(&mut self, at: usize, bar: Option<Bar>, rows: &mut Rows) {
+        if let Some(bar) = bar {
+            self.private[at].set(steps::PRIVATE[at], bar.done as f64, rows);
+            self.private[at + 1].set(steps::PRIVATE[at + 1], bar.total as f64, rows);
+        }
+    }
+
+    fn entry(&mut self, entry: &Entry, text: &[u8], rows: &mut Rows) {
+        if let Some(epoch) = entry.epoch.filter(|_| entry.summary) {
+            let fact = || epoch.to_string();
+            rows.facts
+                .entry(steps::LAST_EPOCH.to_owned())
+                .or_insert_with(fact);
+        }
+        if !entry.is_row() {
+            return;
+        }
+        rows.begin(entry.step.unwrap_or(0));
+        if let Some(step) = entry.step {
+            self.private[steps::TOLD].set(steps::PRIVATE[steps::TOLD], step as f64, rows);
+        }
+        if !entry.loss {
+            self.private[steps::EVAL].set(steps::PRIVATE[steps::EVAL], 1.0, rows);
+        }
+        self.note(steps::BEFORE, self.bars[0], rows);
+        self.note(steps::EARLIER, self.bars[1], rows);
+        self.follows = true;
+        self.names.begin();
+        let set = &mut |key: &[u8], value: Value<'_>| {
+            if let Value::Number(value) = value
+                && let Some(slot) = self.names.slot(key, rows)
+            {
+                rows.set(slot, value);
+            }
+        };
+        dict::walk(text, set);
+    }
+}
+
+/// Starts, resumptions and saves, and lines that say how long the run is.
+fn event(text: &[u8], rows: &mut Rows) {
+    let resumed = ["Continuing training from global step ", " and global step "];
+    if fields::after(text, "***** Running training *****").is_some() {
+        rows.mark(EventKind::Start, None, None);
+    } else if let Some((step, _)) = resumed.iter().find_map(|w| fields::step_after(text, w)) {
+        rows.mark(EventKind::Loaded, Some(step), None);
+    } else if let Some(path) = fields::after(text, "Saving model checkpoint to ") {
+        let path = fields::path(path);
+        let step = path.as_deref().and_then(fields::step_of_path);
+        rows.mark(EventKind::SaveStarted, step, path);
+    } else {
+        fact(text, rows);
+    }
+}
+
+fn fact(text: &[u8], rows: &mut Rows) {
+    for (words, name) in FACTS {
+        let value = fields::after(text, words).and_then(|rest| records::Cursor::new(rest).number());
+        if let Some(value) = value.filter(|v| v.is_finite()) {
+            rows.facts
+                .entry(name.to_owned())
+                .or_insert_with(|| value.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::records::testing::*;
+
+    #[test]
+    fn steps_that_are_told_a_resume_and_a_torn_row() {
+        let text = include_bytes!("../../fixtures/logs/hf-trainer/swift.log");
+        for lines in [1, usize::MAX] {
+            let rows = read_in::<HfConsole>(text, lines);
+            assert_eq!(rows.steps, [5, 10, 10, 5, 10]);
+            assert_eq!(column(&rows, "loss")[..3], [Some(2.5), Some(2.25), None]);
+            assert!(column(&rows, "grad_norm")[1].is_some_and(f64::is_nan));
+            assert_eq!(column(&rows, "eval_loss")[2], Some(2.125));
+            assert_eq!(column(&rows, "learning_rate")[0], Some(1e-5));
+            assert_eq!(marks(&rows, EventKind::Start), [(0, None), (3, None)]);
+            assert_eq!(marks(&rows, EventKind::Loaded), [(3, Some(3))]);
+            assert_eq!(marks(&rows, EventKind::Saved), [(3, Some(10))]);
+            assert_eq!(rows.facts["max_steps"], "2000");
+            assert_eq!(rows.losses.len(), 1);
+            assert!(rows.find("train_loss").is_none());
+        }
+        assert_eq!(sniff(text), 85);
+    }
+
+    #[test]
+    fn the_samples_of_both_generations() {
+        let Some(text) = shared("samples/hf_trainer/console_v4_tqdm.log") else {
+            return;
+        };
+        let rows = read_in::<HfConsole>(&text, 2);
+        assert_eq!(rows.steps, [10, 20, 30, 40]);
+        let loss = column(&rows, "loss");
+        assert!(loss[1].is_some_and(f64::is_nan));
+        assert_eq!((loss[0], loss[2]), (Some(10.4123), Some(0.0)));
+        assert_eq!(column(&rows, "grad_norm")[2], Some(f64::INFINITY));
+        assert_eq!(column(&rows, "eval_loss")[3], Some(9.1));
+        assert!(rows.losses.is_empty());
+        assert_eq!(sniff(&text), 85);
+        let Some(text) = shared("samples/hf_trainer/console_v5.log") else {
+            return;
+        };
+        let rows = read_in::<HfConsole>(&text, usize::MAX);
+        assert_eq!(rows.steps, [1, 2, 3, 3]);
+        assert_eq!(column(&rows, "loss")[0], Some(10.41));
+        assert_eq!(rows.losses.len(), 1);
+    }
+
+    #[test]
+    fn steps_from_bars_and_a_character_that_was_cut() {
+        let text = include_bytes!("../../fixtures/logs/hf-trainer/trl.log");
+        for lines in [1, usize::MAX] {
+            let rows = read_in::<HfConsole>(text, lines);
+            assert_eq!(rows.steps, [10, 20, 30, 30]);
+            assert_eq!(
+                column(&rows, "loss")[..3],
+                [Some(2.9), Some(2.8), Some(2.7)]
+            );
+            assert_eq!(column(&rows, "rewards/chosen")[2], Some(0.25));
+            assert_eq!(column(&rows, "eval_loss")[3], Some(2.5));
+            assert!(rows.losses.is_empty());
+        }
+        assert_eq!(sniff(text), 85);
+    }
+
+    #[test]
+    fn damage_is_survived() {
+        survives::<HfConsole>(include_bytes!("../../fixtures/logs/hf-trainer/swift.log"));
+        survives::<HfConsole>(include_bytes!("../../fixtures/logs/hf-trainer/trl.log"));
+    }
+}

@@ -1,0 +1,164 @@
+//! litgpt consoles: `Epoch 1 | iter 64 step 4 | loss train: 10.123, val: n/a | iter time: 301.22 ms (step) …`.
+
+use crate::ingest::Ingester;
+use crate::ingest::Reader;
+use crate::ingest::fields;
+use crate::ingest::fields::Torn;
+use crate::ingest::records;
+use crate::ingest::records::Console;
+use crate::ingest::records::Cursor;
+use crate::ingest::records::Piece;
+use crate::ingest::records::Records;
+use crate::ingest::records::Slot;
+use crate::run::Column;
+use crate::run::EventKind;
+use crate::run::Rows;
+
+/// litgpt. It prints after the optimizer's step, so steps count from 1; the loss is the mean of the step's
+/// micro-batches.
+pub(super) const INGESTER: Ingester = Ingester {
+    name: "litgpt",
+    recognised_by: "`Epoch E | iter I step N | loss train: …, val: … | iter time: … ms` lines",
+    signals: &["loss", "val_loss", "step_time", "epoch"],
+    framework: Some("litgpt"),
+    step_base: Some(1),
+    averaged: false,
+    interleaved: false,
+    sniff,
+    reader: Reader::Lines(Console::<LitGpt>::boxed),
+};
+
+/// The last validation loss, which each line repeats; a private column.
+const REPEATED: &str = "\u{1}val";
+
+fn sniff(head: &[u8]) -> u8 {
+    if records::any(head, |p| Record::of(p.text).is_some()) {
+        90
+    } else {
+        0
+    }
+}
+
+struct Record<'a> {
+    epoch: u64,
+    step: u64,
+    fields: Cursor<'a>,
+}
+
+impl<'a> Record<'a> {
+    fn of(text: &'a [u8]) -> Option<Self> {
+        let mut cursor = Cursor::new(text);
+        cursor.find("Epoch ")?;
+        let epoch = cursor.digits()?;
+        cursor.eat(" | iter ")?;
+        cursor.digits()?;
+        cursor.eat(" step ")?;
+        let step = cursor.digits()?;
+        cursor.eat(" |")?;
+        Some(Self {
+            epoch,
+            step,
+            fields: cursor,
+        })
+    }
+}
+
+#[derive(Default)]
+struct LitGpt {
+    loss: Slot,
+    epoch: Slot,
+    time: Slot,
+    repeated: Slot,
+    torn: Torn,
+}
+
+impl Records for LitGpt {
+    fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
+        if let Some(record) = Record::of(piece.text) {
+            rows.begin(record.step);
+            self.epoch.set("epoch", record.epoch as f64, rows);
+            if self.fields(record.fields, rows).is_none() {
+                let what = "not a whole record; what is whole was kept";
+                self.torn.lose(piece.line, what, piece.text, rows);
+            }
+        } else if let Some(folder) = piece.peeled().strip_prefix(b"Saving checkpoint to ") {
+            let path = fields::path(folder);
+            rows.mark(EventKind::SaveStarted, None, path);
+        } else if let Some(path) = piece.peeled().strip_prefix(b"Resuming training from ") {
+            let path = fields::path(path);
+            rows.mark(EventKind::Loaded, None, path);
+        }
+    }
+
+    fn finish(&mut self, rows: &mut Rows) {
+        self.torn.finish(rows);
+    }
+
+    fn settle(rows: &mut Rows) {
+        validations(rows);
+        records::settle_saves(rows);
+    }
+}
+
+impl LitGpt {
+    fn fields(&mut self, mut cursor: Cursor<'_>, rows: &mut Rows) -> Option<()> {
+        cursor.eat(" loss train: ")?;
+        let loss = cursor.number()?;
+        cursor.eat(",")?;
+        self.loss.set("loss", loss, rows);
+        cursor.eat(" val: ")?;
+        if let Some(value) = cursor.number() {
+            self.repeated.set(REPEATED, value, rows);
+        }
+        cursor.find("| iter time: ")?;
+        let time = cursor.number()?;
+        cursor.eat(" ms")?;
+        self.time.set("step_time_ms", time, rows);
+        Some(())
+    }
+}
+
+/// A validation loss belongs to the first row that shows it.
+fn validations(rows: &mut Rows) {
+    let Some(slot) = rows.find(REPEATED) else {
+        return;
+    };
+    let mut before = None;
+    let first = |value: Option<f64>| {
+        let new = value.filter(|v| before.is_none_or(|b: f64| b.to_bits() != v.to_bits()));
+        before = value.or(before);
+        new
+    };
+    let first: Vec<Option<f64>> = rows.column(slot).iter().map(first).collect();
+    rows.put("val_loss", Column::from_options(first));
+    rows.put(REPEATED, Column::default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::records::testing::*;
+
+    #[test]
+    fn a_validation_loss_is_told_once() {
+        let text = include_bytes!("../../fixtures/logs/litgpt/pretrain.log");
+        for lines in [1, usize::MAX] {
+            let rows = read_in::<LitGpt>(text, lines);
+            assert_eq!(rows.steps, [4, 5, 6, 7, 8]);
+            assert_eq!(column(&rows, "loss")[..2], [Some(10.123), Some(9.5)]);
+            assert!(column(&rows, "loss")[2].is_some_and(f64::is_nan));
+            let val = column(&rows, "val_loss");
+            assert_eq!(val, [None, Some(9.6), None, Some(9.1), None]);
+            assert_eq!(column(&rows, "step_time_ms")[0], Some(301.22));
+            assert_eq!(column(&rows, "loss")[4], None);
+            assert_eq!(marks(&rows, EventKind::Saved), [(2, Some(5))]);
+            assert_eq!(rows.losses.len(), 1);
+        }
+        assert_eq!(sniff(text), 90);
+    }
+
+    #[test]
+    fn damage_is_survived() {
+        survives::<LitGpt>(include_bytes!("../../fixtures/logs/litgpt/pretrain.log"));
+    }
+}
