@@ -9,18 +9,28 @@ mod csv;
 mod deepspeed;
 mod fairseq;
 mod fields;
+mod gnmt;
+mod golden;
+mod hf_console;
+mod hf_jsonl;
 mod hf_state;
 mod jsonl;
 mod late;
 mod levanter;
+mod lingua;
+mod litgpt;
 mod llmc;
 mod llmc_log;
+mod maxtext;
 mod megatron;
+mod mlperf;
 mod modded;
 mod nanochat;
 mod nanogpt;
 mod nanotron;
+mod nemo;
 mod number;
+mod olmo;
 mod open;
 mod parquet;
 mod peel;
@@ -31,6 +41,7 @@ mod sparse;
 mod tensorboard;
 mod text;
 mod torchtitan;
+mod verl;
 mod wandb;
 mod wire;
 
@@ -99,7 +110,11 @@ pub const INGESTERS: &[&Ingester] = &[
     &deepspeed::INGESTER,
     &levanter::INGESTER,
     &fairseq::INGESTER,
+    &nemo::INGESTER,
     &nanotron::INGESTER,
+    &olmo::INGESTER,
+    &maxtext::INGESTER,
+    &maxtext::METRICS,
     &hf_state::INGESTER,
     &llmc::INGESTER,
     &llmc_log::INGESTER,
@@ -107,6 +122,15 @@ pub const INGESTERS: &[&Ingester] = &[
     &build_nanogpt::INGESTER,
     &nanochat::INGESTER,
     &modded::INGESTER,
+    &litgpt::INGESTER,
+    &lingua::INGESTER,
+    &verl::INGESTER,
+    &gnmt::INGESTER,
+    &golden::INGESTER,
+    &mlperf::INGESTER,
+    &hf_jsonl::LLAMA_FACTORY,
+    &hf_jsonl::MS_SWIFT,
+    &hf_console::INGESTER,
     &jsonl::INGESTER,
     &csv::INGESTER,
 ];
@@ -166,20 +190,6 @@ pub enum IngestError {
         /// All names.
         known: String,
     },
-    /// The pieces of a run are of different formats.
-    #[error(
-        "{path} is {format}, but {first} is {first_format}: give pieces of one run in one format"
-    )]
-    Mixed {
-        /// The path.
-        path: String,
-        /// Its format.
-        format: &'static str,
-        /// The first path.
-        first: String,
-        /// The first path's format.
-        first_format: &'static str,
-    },
     /// A source of a known format cannot be read at all.
     #[error("{path}: {what}")]
     Broken {
@@ -221,8 +231,7 @@ pub fn read(
     let Some(first) = files.first().cloned() else {
         return Err(IngestError::NoInput);
     };
-    let mut pieces: Vec<(String, Rows)> = Vec::new();
-    let mut chosen: Option<&'static Ingester> = forced;
+    let mut groups: Vec<Group> = Vec::new();
     for file in &files {
         let mut opened = Opened::open(file)?;
         let Some(found) = forced.or_else(|| recognise(opened.head())) else {
@@ -231,24 +240,59 @@ pub fn read(
         if found.name == parquet::INGESTER.name && files.len() == 1 && parquet::is_store(file) {
             return parquet::read_store(file, options.step_base);
         }
-        match chosen {
-            Some(c) if c.name != found.name => {
-                return Err(IngestError::Mixed {
-                    path: show(file),
-                    format: found.name,
-                    first: show(&first),
-                    first_format: c.name,
-                });
-            }
-            _ => chosen = Some(found),
-        }
         let rows = read_source(&mut opened, found, progress)?;
-        pieces.push((show(file), rows));
+        match groups.iter_mut().find(|g| g.format.name == found.name) {
+            Some(group) => group.pieces.push((show(file), rows)),
+            None => groups.push(Group {
+                format: found,
+                pieces: vec![(show(file), rows)],
+            }),
+        }
     }
-    let Some(format) = chosen else {
-        return Err(IngestError::NoInput);
+    join_groups(groups, aliases, options, &show(&first))
+}
+
+/// The sources of one format.
+struct Group {
+    format: &'static Ingester,
+    pieces: Vec<(String, Rows)>,
+}
+
+/// Builds a run from the sources of each format. The one with the most losses is the run; the others, views of the same
+/// run such as its TensorBoard files beside its console, add what it lacks.
+fn join_groups(
+    groups: Vec<Group>,
+    aliases: &Aliases,
+    options: &Options,
+    first: &str,
+) -> Result<Run, IngestError> {
+    let alone = groups.len() == 1;
+    let mut runs: Vec<Run> = Vec::new();
+    for group in groups {
+        match build(group.pieces, group.format, aliases, options, first) {
+            Ok(run) => runs.push(run),
+            Err(e) if alone => return Err(e),
+            Err(_) => {}
+        }
+    }
+    let losses = |run: &Run| run.column("loss").map_or(0, |c| c.iter().flatten().count());
+    let best = (0..runs.len()).max_by_key(|i| {
+        (
+            losses(&runs[*i]),
+            runs[*i].columns().count(),
+            std::cmp::Reverse(*i),
+        )
+    });
+    let Some(best) = best else {
+        return Err(IngestError::NoLogs {
+            path: first.to_owned(),
+        });
     };
-    build(pieces, format, aliases, options, &show(&first))
+    let mut run = runs.swap_remove(best);
+    for other in &runs {
+        run.enrich(other);
+    }
+    Ok(run)
 }
 
 fn build(

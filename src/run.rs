@@ -2,6 +2,7 @@
 
 mod builder;
 mod column;
+mod join;
 mod rows;
 
 use std::collections::BTreeMap;

@@ -266,7 +266,7 @@ pub(super) mod tests {
         made.file("global_step9/mp_rank_00_model_states.pt", 9);
         made.file("global_step8/mp_rank_00_model_states.pt", 9);
         let closed = made.path().join("global_step8");
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         // Root reads everything, whatever the permissions.
         let readable = fs::read_dir(&closed).is_ok();
         let found = scan(&made);

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(found.why(5000), "no common.pt");
         let first = &found.checkpoints[0];
         assert_eq!(first.layout, Some("megatron"));
-        assert_eq!(first.bytes, Some(8000 + 110 + 88));
+        assert_eq!(first.bytes, Some(8000 + 110 + 90));
         assert_eq!(
             (first.optimizer, first.data_position),
             (Some(true), Some(true))

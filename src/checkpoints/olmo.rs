@@ -38,8 +38,8 @@ pub(super) fn find(folder: Node<'_>) -> Option<Group<'_>> {
         }
     }
     let marked = |f: &Found<'_>| {
-        let has = |m: &&str| f.parts.iter().any(|p| p.find(m).is_some());
-        MARKS.iter().any(|m| has(&m))
+        let has = |m: &str| f.parts.iter().any(|p| p.find(m).is_some());
+        MARKS.iter().any(|m| has(m))
     };
     let core = found.iter().any(|f| f.parts.iter().any(|p| p.has(CORE)));
     if !found.iter().any(marked) {

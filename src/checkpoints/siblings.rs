@@ -38,15 +38,19 @@ pub(super) fn compare(group: &mut Group<'_>) {
     }
 }
 
-/// The nearest siblings before and after that keep the layout's own rules and have files of the same name.
+/// The nearest siblings before and after that have files of the same name: if there is one, one that keeps the layout's
+/// own rules. A torn one still shows what it has.
 fn neighbours<'f, 'a>(found: &'f [Found<'a>], at: usize) -> [Option<&'f Found<'a>>; 2] {
     let own: BTreeSet<&str> = found[at].shards.iter().map(|s| s.0.as_str()).collect();
-    let good = |f: &&Found<'_>| {
-        !f.is_torn() && f.shards.iter().any(|(name, _)| own.contains(name.as_str()))
-    };
+    let alike = |f: &&Found<'_>| f.shards.iter().any(|(n, _)| own.contains(n.as_str()));
+    let good = |f: &&Found<'_>| !f.is_torn() && alike(f);
+    let (before, after) = (&found[..at], &found[at + 1..]);
     [
-        found[..at].iter().rev().find(good),
-        found[at + 1..].iter().find(good),
+        before
+            .iter()
+            .rfind(good)
+            .or_else(|| before.iter().rfind(alike)),
+        after.iter().find(good).or_else(|| after.iter().find(alike)),
     ]
 }
 
@@ -64,8 +68,22 @@ fn look(this: &Found<'_>, other: &Found<'_>) -> Look {
         kind.entry(name.as_str()).or_default().1 = Some(*bytes);
     }
     let mut out = Look::default();
+    let mut alone = Vec::new();
+    let mut steady = kinds.len() == 1;
     for files in kinds.values() {
-        kind(&mut out, files, other.name());
+        match kind(files, other.name()) {
+            Kind::Steady(lost, cut) => {
+                steady = true;
+                out.lost.extend(lost);
+                out.cut.extend(cut);
+            }
+            Kind::Alone(cut) => alone.push(cut),
+            Kind::Changed => {}
+        }
+    }
+    // If every file is smaller, it is another content, not a file cut short.
+    if steady {
+        out.cut.append(&mut alone);
     }
     let bytes = |f: &Found<'_>| f.shards.iter().map(|s| s.1).sum::<u64>() as f64;
     let share = bytes(this) / bytes(other).max(1.0);
@@ -75,8 +93,17 @@ fn look(this: &Found<'_>, other: &Found<'_>) -> Look {
 }
 
 /// What the files of one kind show.
-fn kind(out: &mut Look, files: &BTreeMap<&str, (Option<u64>, Option<u64>)>, other: &str) {
-    let (mut common, mut same) = (0, 0);
+enum Kind {
+    /// The common ones have their size: what is lost, and what is cut short.
+    Steady(Vec<String>, Vec<String>),
+    /// The only one is smaller.
+    Alone(String),
+    /// The common ones have other sizes.
+    Changed,
+}
+
+fn kind(files: &BTreeMap<&str, (Option<u64>, Option<u64>)>, other: &str) -> Kind {
+    let (mut common, mut same) = (0usize, 0usize);
     let (mut lost, mut cut) = (Vec::new(), Vec::new());
     let ours = files.values().filter(|f| f.0.is_some()).count();
     for (name, sizes) in files {
@@ -95,13 +122,15 @@ fn kind(out: &mut Look, files: &BTreeMap<&str, (Option<u64>, Option<u64>)>, othe
             (_, None) => {}
         }
     }
+    if files.len() == 1 && cut.len() == 1 {
+        return Kind::Alone(cut.remove(0));
+    }
     // A file that may be cut cannot speak for the others.
     let others = common - cut.len().min(1);
-    let unchanged = others > 0 && same as f64 >= UNCHANGED * others as f64;
-    let alone = files.len() == 1 && cut.len() == 1;
-    if unchanged || alone || ours == 0 {
-        out.lost.append(&mut lost);
-        out.cut.append(&mut cut);
+    if ours == 0 || (others > 0 && same as f64 >= UNCHANGED * others as f64) {
+        Kind::Steady(lost, cut)
+    } else {
+        Kind::Changed
     }
 }
 

@@ -100,25 +100,25 @@ impl Tree {
     fn open(&mut self, at: usize, most: usize, deepest: usize) {
         let (path, depth) = (self.path(at), self.entries[at].depth);
         if depth >= deepest {
-            self.unread(at, format!("more than {deepest} folders deep"));
+            self.unread(at, &format!("more than {deepest} folders deep"));
             return;
         }
         let listing = match fs::read_dir(&path) {
             Ok(listing) => listing,
-            Err(e) => return self.unread(at, e.to_string()),
+            Err(e) => return self.unread(at, &e.to_string()),
         };
         let mut found = Vec::new();
         for entry in listing {
             if self.entries.len() + found.len() >= most {
                 self.unread(
                     at,
-                    format!("only the first {most} entries of the folder are read"),
+                    &format!("only the first {most} entries of the folder are read"),
                 );
                 break;
             }
             match entry.and_then(|e| self.entry(&e, at)) {
                 Ok(found_one) => found.extend(found_one),
-                Err(e) => self.unread(at, e.to_string()),
+                Err(e) => self.unread(at, &e.to_string()),
             }
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -175,7 +175,7 @@ impl Tree {
         }
     }
 
-    fn unread(&mut self, at: usize, why: String) {
+    fn unread(&mut self, at: usize, why: &str) {
         self.entries[at].read = false;
         let path = self.path(at);
         self.note(format!("{}: {why}", path.display()));

@@ -21,8 +21,8 @@ pub(super) fn settle(rows: &mut Rows, loss: &str) {
     rows.marks.sort_by_key(|m| m.row);
 }
 
-/// Gives saves and skips without a step that of the last row before them.
-fn date(rows: &mut Rows) {
+/// Gives saves without a step that of the last row before them.
+pub(super) fn date(rows: &mut Rows) {
     let steps = &rows.steps;
     for mark in &mut rows.marks {
         let before = mark.row.checked_sub(1).and_then(|r| steps.get(r));

@@ -104,7 +104,7 @@ impl Records for Verl {
                 Some((name, value)) => self.set(name, value, rows),
                 None => {
                     self.torn
-                        .lose(piece.line, "not a number; the others are kept", field, rows)
+                        .lose(piece.line, "not a number; the others are kept", field, rows);
                 }
             }
         }

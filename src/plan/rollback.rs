@@ -62,16 +62,14 @@ pub(super) fn choose(s: &Situation<'_>) -> (Option<Rollback>, Vec<Candidate>, Op
         ),
     };
     let no_way = chosen.is_none().then(|| no_way(s, &reach));
-    let rollback = chosen.map(|step| {
-        Rollback {
-            step,
-            path: sound(s, step).and_then(|c| c.path.clone()),
-            steps_lost: lost(s, step),
-            why: match gone(s, step) {
-                Some(gone) => format!("{why}; {gone}"),
-                None => why,
-            },
-        }
+    let rollback = chosen.map(|step| Rollback {
+        step,
+        path: sound(s, step).and_then(|c| c.path.clone()),
+        steps_lost: lost(s, step),
+        why: match gone(s, step) {
+            Some(gone) => format!("{why}; {gone}"),
+            None => why,
+        },
     });
     candidates.retain(|c| {
         c.fits

@@ -639,6 +639,23 @@ proptest! {
         }
     }
 
+    /// A range that is behind the checkpoint would block BigScience's queue if it ended there; it is not repeated.
+    #[test]
+    fn relative_ranges_behind_the_checkpoint_are_not_repeated((world, request) in planned(), back in 0_u64..3) {
+        let (first, last) = request.skip.expect("planned");
+        prop_assume!(world.checkpoint > 5);
+        let end = world.checkpoint - back;
+        let request = Request { earlier: vec![format!("{}-{end}", end - 2)], ..request };
+        for name in ["bigscience", "metaseq"] {
+            let answer = resume(Some(&Framework::parse(name)), &request);
+            let command = answer.command.expect("a command");
+            for t in trained(name, &world, &command) {
+                prop_assert_eq!(t.left_out(&world), items(&world, first, last), "{}: {}", name, command);
+            }
+            prop_assert!(answer.caveats.iter().any(|c| c.contains("recompute the range")), "{:?}", answer.caveats);
+        }
+    }
+
     #[test]
     fn the_skip_alone_is_part_of_the_command((_, request) in planned()) {
         for name in WINDOW.iter().chain(PREFIX) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::run::join;
 use crate::run::rows::Mark;
 use crate::run::{Attempt, Began, Column, DataLoss, Event, EventKind, Meta, Rows, Run};
 use crate::signal::{Aliases, Meaning, Resolver};
@@ -51,7 +52,10 @@ impl<'a> RunBuilder<'a> {
 
     /// Sorts the rows into attempts.
     pub fn finish(mut self) -> Result<Run, NoRows> {
+        join::drop_copies(&mut self.sources);
+        join::zip_metrics(&mut self.sources);
         order_sources(&mut self.sources);
+        let loose = take_rowless(&mut self.sources);
         let mut resolver = Resolver::new(self.aliases);
         let mut joined = Joined::default();
         for (source, rows) in std::mem::take(&mut self.sources) {
@@ -61,8 +65,50 @@ impl<'a> RunBuilder<'a> {
             return Err(NoRows);
         }
         let layout = Layout::of(&mut joined, self.options.interleaved);
-        Ok(assemble(joined, &layout, &self.options))
+        let mut run = assemble(joined, &layout, &self.options);
+        for (source, rows) in loose {
+            add_loose(&mut run, source, rows);
+        }
+        Ok(run)
     }
+}
+
+/// Sources without a row, such as the log of a rank that only saves checkpoints.
+fn take_rowless(sources: &mut Vec<(String, Rows)>) -> Vec<(String, Rows)> {
+    let (rowless, with_rows) = std::mem::take(sources)
+        .into_iter()
+        .partition(|(_, r)| r.steps.is_empty());
+    *sources = with_rows;
+    rowless
+}
+
+/// Adds the events of a source without rows: its n-th start is that of the n-th attempt.
+fn add_loose(run: &mut Run, source: String, rows: Rows) {
+    let last = run.attempts.len().saturating_sub(1);
+    let (mut attempt, mut starting, mut any) = (0, false, false);
+    for mark in rows.marks {
+        let start = matches!(mark.kind, EventKind::Start | EventKind::Loaded);
+        if start && !starting && any {
+            attempt = (attempt + 1).min(last);
+        }
+        (starting, any) = (start, true);
+        let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
+        run.events.push(Event {
+            attempt,
+            step: mark.step,
+            kind: mark.kind,
+            path: mark.path,
+        });
+    }
+    run.events.sort_by_key(|e| e.attempt);
+    for (key, value) in rows.facts {
+        run.meta.facts.entry(key).or_insert(value);
+    }
+    run.losses.extend(rows.losses.into_iter().map(|l| DataLoss {
+        source: source.clone(),
+        ..l
+    }));
+    run.meta.sources.push(source);
 }
 
 /// Sources in order of their content: by first step where the steps do not overlap, by first time otherwise.

