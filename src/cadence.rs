@@ -55,7 +55,7 @@ impl Costs {
         self.young() * (1.0 + x.sqrt() / 3.0 + x / 9.0) - d
     }
 
-    /// The share of the time that saves and repeated work take at least, to first order and without recovery: √(2 d / M).
+    /// The share of the time that saves and repeated work take at least: √(2 d / M), to first order, without recovery.
     pub fn least_waste(&self) -> f64 {
         (2.0 * self.save / self.between_failures).sqrt()
     }

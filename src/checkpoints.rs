@@ -20,7 +20,7 @@ mod siblings;
 mod torchtitan;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -187,13 +187,22 @@ fn never_ended(step: u64, besides: &str) -> String {
     )
 }
 
+/// Whether a save that the log tells of is the checkpoint of a step: a log that counts from 0 may name the row that was
+/// last instead of the updates done.
+fn is_step(run: &Run, logged: u64, step: u64) -> bool {
+    logged == step || run.updates_after(logged) == step
+}
+
 /// The folder's checkpoints, held against the log's.
 fn scanned(run: &Run, path: &Path) -> Inventory {
     let scan = folder::scan(path);
     let log = logged(run);
     let mut warnings = scan.warnings;
     for step in &log.unfinished {
-        let mut here = scan.checkpoints.iter().filter(|c| c.step == *step);
+        let mut here = scan
+            .checkpoints
+            .iter()
+            .filter(|c| is_step(run, *step, c.step));
         let besides = match here.next().map(|c| &c.torn) {
             None => "; it is not in the folder",
             Some(None) => "; in the folder nothing of it is missing",
@@ -201,7 +210,7 @@ fn scanned(run: &Run, path: &Path) -> Inventory {
         };
         warnings.push(never_ended(*step, besides));
     }
-    warnings.extend(not_here(&log, &scan.checkpoints, path));
+    warnings.extend(not_here(run, &log, &scan.checkpoints, path));
     let left = retention::left(run, &scan.checkpoints);
     Inventory {
         checkpoints: scan.checkpoints,
@@ -213,25 +222,17 @@ fn scanned(run: &Run, path: &Path) -> Inventory {
 }
 
 /// Checkpoints that the log saved and did not delete and that the folder does not have.
-fn not_here(log: &Inventory, here: &[Checkpoint], path: &Path) -> Option<String> {
-    const NAMED: usize = 3;
-    let have: BTreeSet<u64> = here.iter().map(|c| c.step).collect();
+fn not_here(run: &Run, log: &Inventory, here: &[Checkpoint], path: &Path) -> Option<String> {
     let gone = log.checkpoints.iter().map(|c| c.step);
     let gone: Vec<String> = gone
-        .filter(|s| !have.contains(s))
+        .filter(|s| !here.iter().any(|c| is_step(run, *s, c.step)))
         .map(|s| s.to_string())
         .collect();
-    let first = gone.get(..NAMED.min(gone.len()))?.join(", ");
-    let more = match gone.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
-    (!gone.is_empty()).then(|| {
-        format!(
-            "the log saved checkpoint {first}{more}, which {} does not have: deleted since, or kept elsewhere",
-            path.display()
-        )
-    })
+    let names = folder::some(&gone)?;
+    Some(format!(
+        "the log saved checkpoint {names}, which {} does not have: deleted since, or kept elsewhere",
+        path.display()
+    ))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod bars;
 mod build_nanogpt;
+mod composer;
 mod csv;
 mod deepspeed;
 mod fairseq;
@@ -17,12 +18,14 @@ mod hf_state;
 mod jsonl;
 mod late;
 mod levanter;
+mod lightning;
 mod lingua;
 mod litgpt;
 mod llmc;
 mod llmc_log;
 mod maxtext;
 mod megatron;
+mod mlflow;
 mod mlperf;
 mod modded;
 mod nanochat;
@@ -106,15 +109,20 @@ pub const INGESTERS: &[&Ingester] = &[
     &wandb::INGESTER,
     &megatron::INGESTER,
     &torchtitan::INGESTER,
+    &torchtitan::STRUCTURED,
     &deepspeed::CHAT,
     &deepspeed::INGESTER,
     &levanter::INGESTER,
+    &levanter::JSON,
     &fairseq::INGESTER,
     &nemo::INGESTER,
     &nanotron::INGESTER,
     &olmo::INGESTER,
+    &composer::INGESTER,
+    &composer::FILE,
     &maxtext::INGESTER,
     &maxtext::METRICS,
+    &lightning::INGESTER,
     &hf_state::INGESTER,
     &llmc::INGESTER,
     &llmc_log::INGESTER,
@@ -131,6 +139,7 @@ pub const INGESTERS: &[&Ingester] = &[
     &hf_jsonl::LLAMA_FACTORY,
     &hf_jsonl::MS_SWIFT,
     &hf_console::INGESTER,
+    &mlflow::INGESTER,
     &jsonl::INGESTER,
     &csv::INGESTER,
 ];
@@ -183,12 +192,10 @@ pub enum IngestError {
         hint: &'static str,
     },
     /// There is no format of this name.
-    #[error("there is no format `{name}`; the formats are {known}")]
+    #[error("there is no format `{name}`; `whyspike formats` lists them")]
     NoFormat {
         /// The name as given.
         name: String,
-        /// All names.
-        known: String,
     },
     /// A source of a known format cannot be read at all.
     #[error("{path}: {what}")]
@@ -240,7 +247,10 @@ pub fn read(
         if found.name == parquet::INGESTER.name && files.len() == 1 && parquet::is_store(file) {
             return parquet::read_store(file, options.step_base);
         }
-        let rows = read_source(&mut opened, found, progress)?;
+        let mut rows = read_source(&mut opened, found, progress)?;
+        if found.name == mlflow::INGESTER.name {
+            rows = mlflow::named(&rows, &show(file));
+        }
         match groups.iter_mut().find(|g| g.format.name == found.name) {
             Some(group) => group.pieces.push((show(file), rows)),
             None => groups.push(Group {
@@ -342,11 +352,6 @@ fn by_name(name: &str) -> Result<&'static Ingester, IngestError> {
         .find(|i| i.name == name)
         .ok_or_else(|| IngestError::NoFormat {
             name: name.to_owned(),
-            known: INGESTERS
-                .iter()
-                .map(|i| i.name)
-                .collect::<Vec<_>>()
-                .join(", "),
         })
 }
 

@@ -84,7 +84,7 @@ fn normal(name: &str) -> String {
         "pytorch-lightning" | "pl" => "lightning",
         "llm-foundry" | "llmfoundry" | "mosaicml" | "mosaicml-streaming" => "composer",
         "olmocore" => "olmo-core",
-        "olmo-v1" | "olmo1" => "olmo",
+        "olmo1" | "olmo-1" => "olmo-v1",
         "statefuldataloader" => "torchdata",
         "torch" | "plain-pytorch" => "pytorch",
         other => other,
@@ -186,6 +186,10 @@ const FRAMEWORKS: &[(&str, &str)] = &[
     ("olmo-core", "skips a window of steps, counted from 1"),
     (
         "olmo",
+        "which of the two is open: the lines of OLMo v1 and of OLMo-core",
+    ),
+    (
+        "olmo-v1",
         "moves the data forward from the checkpoint, by batches",
     ),
     ("levanter", "goes back only"),
@@ -229,7 +233,7 @@ fn known(name: &str) -> Option<(Make, Fragment)> {
         "lightning" => (lightning::resume, none),
         "composer" => (composer::resume, composer::fragment),
         "olmo-core" => (olmo_core::resume, olmo_core::fragment),
-        "olmo" => (olmo::resume, olmo::fragment),
+        "olmo" | "olmo-v1" => (olmo::resume, olmo::fragment),
         "levanter" => (levanter::resume, none),
         "maxtext" => (maxtext::resume, none),
         "nanotron" => (nanotron::resume, nanotron::fragment),
@@ -360,7 +364,10 @@ mod tests {
             alone("olmo-core").as_deref(),
             Some("steps_to_skip=[StepSkipRange(start=1015, stop=1041)]")
         );
-        assert_eq!(alone("olmo").as_deref(), Some("--fast_forward_batches=40"));
+        assert_eq!(
+            alone("olmo-v1").as_deref(),
+            Some("--fast_forward_batches=40")
+        );
         assert_eq!(
             alone("internevo").as_deref(),
             Some("skip_batches=\"1014-1039\"")

@@ -48,24 +48,31 @@ pub(super) fn scan(path: &Path) -> Scan {
         warnings: tree.troubles(),
         ..Scan::default()
     };
+    let (mut unread, mut places) = (Vec::new(), BTreeSet::new());
     for mut group in groups(&tree) {
         siblings::compare(&mut group);
         for found in &mut group.found {
-            unread(found);
+            if !found.parts.iter().all(|p| p.is_read()) {
+                // What is missing may be what was not read.
+                found.faults.clear();
+                unread.push(found.name());
+            }
         }
         out.warnings.extend(tracker(&group));
         for found in group.found {
+            let path = found.parts.first().map(|p| p.path());
+            places.extend(path.and_then(|p| Some(p.parent()?.to_owned())));
             out.checkpoints.push(checkpoint(&found, group.layout));
             out.warnings.extend(found.notes);
         }
     }
-    if out.checkpoints.is_empty() {
+    if let Some(names) = some(&unread) {
         out.warnings.push(format!(
-            "no checkpoint of a known layout is in {} ({} entries)",
-            path.display(),
-            tree.len()
+            "{names} could not be read in full: whether anything is missing there is not known"
         ));
     }
+    let places: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
+    out.warnings.extend(place(&places, path, tree.len()));
     out.checkpoints.sort_by(|a, b| {
         let key = |c: &Checkpoint| (c.step, c.torn.is_some());
         key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path))
@@ -94,16 +101,31 @@ fn groups(tree: &Tree) -> Vec<Group<'_>> {
     out
 }
 
-/// Takes back what cannot be said of a checkpoint that was not read in full.
-fn unread(found: &mut Found<'_>) {
-    if found.parts.iter().all(|p| p.is_read()) {
-        return;
+/// What is wrong with where the checkpoints are.
+fn place(places: &[String], path: &Path, entries: usize) -> Option<String> {
+    match places {
+        [] => Some(format!(
+            "no checkpoint of a known layout is in {} ({entries} entries)",
+            path.display()
+        )),
+        [_] => None,
+        several => some(several).map(|names| {
+            format!(
+                "the checkpoints are in several folders ({names}): if they are of several runs, give this run's"
+            )
+        }),
     }
-    found.faults.clear();
-    found.notes.push(format!(
-        "{} could not be read in full: whether it is whole is not known",
-        found.name()
-    ));
+}
+
+/// The first names of a list, if there are any.
+pub(super) fn some<T: AsRef<str>>(names: &[T]) -> Option<String> {
+    const NAMED: usize = 3;
+    let first: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    (!first.is_empty()).then(|| format!("{}{more}", first.join(", ")))
 }
 
 fn torn(found: &Found<'_>) -> Option<String> {
@@ -248,6 +270,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn numbers_out_of_range() {
+        let made = Made::new();
+        let most = u64::MAX;
+        made.text(&format!("{most}/_CHECKPOINT_METADATA"), "{}");
+        made.text(&format!("step-{most}/metadata.json"), "{}");
+        made.file(&format!("ep1-ba{most}-rank{most}.pt"), 9);
+        made.file(&format!("a--step={most}/weights/.metadata"), 9);
+        made.file(&format!("step={most}9.ckpt"), 9);
+        made.text(
+            "latest_checkpointed_iteration.txt",
+            "99999999999999999999999",
+        );
+        assert_eq!(scan(&made).steps(), [most; 4]);
+    }
+
+    #[test]
     fn several_layouts_in_one_folder() {
         let made = Made::new();
         made.file("a/step-5/.metadata", 9);
@@ -256,6 +294,7 @@ pub(super) mod tests {
         made.file("b/epoch=0-step=3.ckpt", 9);
         let found = scan(&made);
         assert_eq!((found.steps(), found.torn()), (vec![3, 5, 9], vec![]));
+        assert!(found.warned("in several folders"), "{:?}", found.warnings);
     }
 
     #[cfg(unix)]

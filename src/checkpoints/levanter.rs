@@ -25,7 +25,7 @@ pub(super) fn find(folder: Node<'_>) -> Option<Group<'_>> {
 
 fn look(number: u64, folder: Node<'_>) -> Found<'_> {
     let mut found = Found::folder(number, folder);
-    found.step = number + 1;
+    found.step = number.saturating_add(1);
     let optimizer = ["opt_state", "training_state"];
     if optimizer.iter().any(|p| folder.has(p)) {
         found.optimizer = Some(true);

@@ -66,7 +66,7 @@ fn look<'a>(number: u64, entry: Node<'a>, beside: Node<'a>) -> Option<Found<'a>>
 fn inside(found: &mut Found<'_>, folder: Node<'_>) -> bool {
     found.shards = shards(folder);
     if folder.find("weights").is_some() || folder.find("context").is_some() {
-        found.step = found.number + 1;
+        found.step = found.number.saturating_add(1);
         found.faults = torch_distributed(folder, "weights");
         found.optimizer = Some(true);
     } else if let Some(engine) = folder.find("checkpoint") {

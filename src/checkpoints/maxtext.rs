@@ -27,7 +27,7 @@ pub(super) fn find(folder: Node<'_>) -> Option<Group<'_>> {
     let mut found: Vec<Found<'_>> = named.into_iter().map(|(n, f)| look(n, f, &marks)).collect();
     found.extend(temporary.into_iter().map(|(n, f)| Found::unfinished(n, f)));
     for f in &mut found {
-        f.step = f.number + 1;
+        f.step = f.number.saturating_add(1);
     }
     Group::of("orbax", found, None)
 }

@@ -9,8 +9,8 @@ use crate::cli::output;
 use whyspike::cadence::{Costs, Stability};
 use whyspike::plan::USUAL_BETA2;
 
-/// Durations have a unit: 40s, 10min, 3.1h, 7d, 1h30min.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Times have a unit: 40s, 10min, 3.1h, 7d, 1h30min.")]
 pub(super) struct Args {
     /// How long training stands still for a save, such as 40s
     #[arg(long, value_name = "TIME", value_parser = positive)]
@@ -52,7 +52,9 @@ fn text(args: &Args) -> String {
     let mut out = String::new();
     failures(&mut out, args, &costs);
     let every = args.step_time.map(|s| whole_steps(costs.daly(), s));
-    spikes(&mut out, args, every);
+    let stability = Stability::of(args.beta2, every);
+    spikes(&mut out, args, &stability);
+    together(&mut out, args, &costs, &stability);
     out
 }
 
@@ -64,7 +66,8 @@ fn whole_steps(time: f64, step: f64) -> u64 {
 fn failures(out: &mut String, args: &Args, costs: &Costs) {
     let _ = writeln!(
         out,
-        "\x1b[1mfor machine failures\x1b[0m: a save takes {}, a failure comes every {} and takes {} besides the lost work",
+        "\x1b[1mfor machine failures\x1b[0m: a save takes {}, a failure comes every {} and takes {} besides the work \
+         that is lost",
         shown(costs.save),
         shown(costs.between_failures),
         shown(costs.recovery)
@@ -91,13 +94,13 @@ fn failures(out: &mut String, args: &Args, costs: &Costs) {
     }
     let _ = writeln!(
         out,
-        "  waste      at least {:.2} % for saves and repeated work \x1b[2msqrt(2 d / M)\x1b[0m",
+        "  waste      at least {:.2} % for saves and repeated work \x1b[2m(sqrt(2 d / M))\x1b[0m",
         100.0 * costs.least_waste()
     );
     out.push_str(
-        "\x1b[2m  d save, M between failures, R detect + restart + load, t interval; effective time \
-         (1 - (R + t/2)/M) / (1 + d/t),\n  exactly t / (M exp(R/M) (exp((t+d)/M) - 1)). Of an asynchronous save d is the \
-         stall alone; the lost work\n  counts from the end of the save.\x1b[0m\n",
+        "\x1b[2m  d save, M between failures, R detect + restart + load, t interval\n  \
+         effective time (1 - (R + t/2) / M) / (1 + d/t), exactly t / (M exp(R/M) (exp((t+d)/M) - 1))\n  \
+         of an asynchronous save d is the stall alone; the lost work counts from the end of the save\x1b[0m\n",
     );
     if costs.save > COARSE * costs.between_failures {
         out.push_str(
@@ -106,57 +109,66 @@ fn failures(out: &mut String, args: &Args, costs: &Costs) {
     }
 }
 
-fn spikes(out: &mut String, args: &Args, every: Option<u64>) {
-    let s = Stability::of(args.beta2, every);
+fn spikes(out: &mut String, args: &Args, s: &Stability) {
+    let memory = 1.0 / (1.0 - args.beta2);
     let _ = writeln!(
         out,
-        "\n\x1b[1mfor loss spikes\x1b[0m: a way back of {} steps, the larger of 1000 and 3 / (1 - beta2) = {:.0} (beta2 {})",
-        s.cover,
-        3.0 / (1.0 - args.beta2),
-        args.beta2
+        "\n\x1b[1mfor loss spikes\x1b[0m: beta2 {}, memory 1 / (1 - beta2) = {memory:.0} steps, way back {} steps",
+        args.beta2, s.cover
     );
-    let _ = writeln!(
-        out,
-        "  save       every 100 steps or oftener, outside failures too"
-    );
+    let _ = writeln!(out, "  save       every {} steps or oftener", s.spacing);
     let _ = writeln!(
         out,
         "  keep       the newest {} of one every {} steps, and one every {} steps back to {} for slow drifts",
         s.keep, s.spacing, s.sparse_spacing, s.sparse_reach
     );
     out.push_str(
-        "\x1b[2m  rollback-and-resume.md §6 and §7: 3 / (1 - beta2) steps undo what a stale second moment did; the deepest \
-         rollback\n  of use was 4000 steps. Checkpoints within 5 / (1 - beta2) steps after a spike do not count.\x1b[0m\n",
+        "\x1b[2m  way back max(1000, 3 / (1 - beta2)), at most 100 steps apart (rollback-and-resume.md §7)\n  \
+         3 memories undo what a stale second moment did; the deepest rollback of use was 4000 steps\n  \
+         what is saved within 5 memories after a spike carries it and does not count\x1b[0m\n",
     );
-    let together = match every {
-        None => "\ngive --step-time to hold the two against each other\n".to_owned(),
-        Some(n) => {
-            let side = if n <= s.spacing { "failures" } else { "spikes" };
-            format!(
-                "\n\x1b[1mtogether\x1b[0m: save every {} steps (the {side} decide), keep the newest {}\n",
-                s.spacing, s.keep
-            )
-        }
+}
+
+/// The two sides in one rule.
+fn together(out: &mut String, args: &Args, costs: &Costs, s: &Stability) {
+    let Some(step) = args.step_time else {
+        out.push_str("\ngive --step-time to hold the two against each other\n");
+        return;
     };
-    out.push_str(&together);
+    let failures = whole_steps(costs.daly(), step);
+    let side = if failures <= s.spacing {
+        "failures"
+    } else {
+        "spikes"
+    };
+    let interval = s.spacing as f64 * step;
+    let _ = writeln!(
+        out,
+        "\n\x1b[1mtogether\x1b[0m: save every {} steps (the {side} decide), keep the newest {}; \
+         saves take {:.2} % of the time, effective {:.1} %",
+        s.spacing,
+        s.keep,
+        100.0 * costs.save / (costs.save + interval),
+        100.0 * costs.efficiency(interval)
+    );
 }
 
 /// A duration for people: two units at most.
 fn shown(seconds: f64) -> String {
     const UNITS: [(&str, f64); 4] = [("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)];
-    let Some(at) = UNITS[..3].iter().position(|(_, unit)| seconds >= *unit) else {
-        let text = format!("{seconds:.3}");
-        return format!("{} s", text.trim_end_matches('0').trim_end_matches('.'));
-    };
-    let ((name, unit), (small, part)) = (UNITS[at], UNITS[at + 1]);
-    let parts = (seconds / part).round();
-    let per = unit / part;
-    let (whole, rest) = ((parts / per).floor(), parts % per);
-    if rest == 0.0 {
-        format!("{whole:.0} {name}")
-    } else {
-        format!("{whole:.0} {name} {rest:.0} {small}")
+    for pair in UNITS.windows(2) {
+        let ((name, unit), (small, part)) = (pair[0], pair[1]);
+        let (parts, per) = ((seconds / part).round(), unit / part);
+        if parts >= per {
+            let (whole, rest) = ((parts / per).floor(), parts % per);
+            return match rest {
+                0.0 => format!("{whole:.0} {name}"),
+                rest => format!("{whole:.0} {name} {rest:.0} {small}"),
+            };
+        }
     }
+    let text = format!("{seconds:.3}");
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// Units of time and their seconds.
@@ -265,15 +277,15 @@ mod tests {
     #[test]
     fn durations_for_people() {
         for (seconds, text) in [
-            (0.25, "250 ms"),
+            (0.25, "0.25 s"),
             (2.0, "2 s"),
-            (59.5, "59.5 s"),
+            (59.4, "59.4 s"),
+            (59.9, "1 min"),
             (1156.0, "19 min 16 s"),
             (3599.9, "1 h"),
             (11_160.0, "3 h 6 min"),
             (604_800.0, "7 d"),
         ] {
-            let text = if text == "250 ms" { "0.25 s" } else { text };
             assert_eq!(shown(seconds), text);
         }
     }

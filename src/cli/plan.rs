@@ -65,10 +65,9 @@ fn choose(d: &Diagnosis, asked: Option<usize>) -> anyhow::Result<Option<&Diagnos
         Some(_) => 0.0,
         None => f64::INFINITY,
     };
-    let highest = d
-        .incidents
-        .iter()
-        .max_by(|a, b| height(a).total_cmp(&height(b)));
+    // A replay meets the incident of an earlier attempt again: the first one has the history.
+    let first = d.incidents.iter().filter(|x| x.same_as.is_none());
+    let highest = first.max_by(|a, b| height(a).total_cmp(&height(b)));
     Ok(highest)
 }
 

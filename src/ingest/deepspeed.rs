@@ -125,13 +125,13 @@ impl Records for Engine {
             self.fields(piece, body, rows);
         } else if let Some(report) = report(piece.text) {
             rows.begin(report.step);
-            self.shared.report(&report, rows);
+            Shared::report(&report, rows);
             if let Some(time) = self.shared.clock.find(&piece.text[..report.start]) {
                 let slot = rows.slot("time");
                 rows.set(slot, time);
             }
         } else if let Some(rate) = self.shared.read(piece.text, rows) {
-            late::of_last(rows, "CurrSamplesPerSec", rate);
+            late::of_last(rows, "samples/sec", rate);
         }
     }
 
@@ -184,7 +184,7 @@ impl Default for Shared {
 }
 
 impl Shared {
-    fn report(&self, report: &Report, rows: &mut Rows) {
+    fn report(report: &Report, rows: &mut Rows) {
         for (name, value) in [("skipped", Some(report.skipped)), ("lr", report.rate)] {
             if let Some(value) = value {
                 let slot = rows.slot(name);
@@ -301,7 +301,7 @@ mod tests {
             assert_eq!(column(&rows, "skipped")[3], Some(2.0));
             assert_eq!(column(&rows, "aux_loss")[0], Some(0.01));
             assert_eq!(column(&rows, "samples/sec")[0], Some(415.012));
-            assert_eq!(column(&rows, "CurrSamplesPerSec")[1], Some(30.9));
+            assert_eq!(column(&rows, "samples/sec")[1], Some(30.9));
             assert_eq!(column(&rows, "loss_scale")[2], Some(65_536.0));
             assert_eq!(column(&rows, "time")[1], Some(1_772_366_400_123.0));
             assert_eq!(marks(&rows, EventKind::Overflow), [(2, None), (2, None)]);
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(rows.steps, [10, 10]);
         assert_eq!(column(&rows, "loss"), [None, Some(9.5123)]);
         assert_eq!(column(&rows, "lr"), [Some(3e-5), None]);
-        assert_eq!(column(&rows, "CurrSamplesPerSec"), [Some(30.9), None]);
+        assert_eq!(column(&rows, "samples/sec"), [Some(30.9), Some(415.012)]);
         assert_eq!(marks(&rows, EventKind::Overflow).len(), 2);
     }
 }

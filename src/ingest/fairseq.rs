@@ -214,7 +214,7 @@ impl Progress {
 /// The first field of a text, and what follows it.
 fn field(style: Style, text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     if style == Style::Json {
-        return quoted(text);
+        return fields::json_field(text);
     }
     let (parts, pair): (&[u8], u8) = if style == Style::Bars {
         (b" | ", b' ')
@@ -236,26 +236,6 @@ fn field(style: Style, text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
         field.get(middle + 1..).unwrap_or_default(),
         after,
     ))
-}
-
-/// `"name": "value"` or `"name": value` of a flat object.
-fn quoted(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let start = memchr::memchr(b'"', text)? + 1;
-    let len = memchr::memchr(b'"', &text[start..])?;
-    let name = &text[start..start + len];
-    let value = text[start + len + 1..]
-        .trim_ascii_start()
-        .strip_prefix(b":")?
-        .trim_ascii_start();
-    if let Some(inside) = value.strip_prefix(b"\"") {
-        let len = memchr::memchr(b'"', inside)?;
-        return Some((name, &inside[..len], &inside[len + 1..]));
-    }
-    let len = value
-        .iter()
-        .position(|b| matches!(b, b',' | b'}'))
-        .unwrap_or(value.len());
-    Some((name, &value[..len], &value[len..]))
 }
 
 /// fairseq's losses are in bits, by division by ln 2. A perplexity beside them tells the forks that do not divide.

@@ -253,6 +253,33 @@ pub(super) fn pairs<'a>(
     })
 }
 
+/// The first field of a flat JSON object, its quotes taken off, and what follows it.
+pub(super) fn json_field(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let start = memchr::memchr(b'"', text)? + 1;
+    let (name, rest) = json_string(&text[start..])?;
+    let value = rest.trim_ascii_start().strip_prefix(b":")?;
+    let value = value.trim_ascii_start();
+    if let Some(inside) = value.strip_prefix(b"\"") {
+        let (value, rest) = json_string(inside)?;
+        return Some((name, value, rest));
+    }
+    let ends = |b: &u8| matches!(b, b',' | b'}');
+    let len = value.iter().position(ends).unwrap_or(value.len());
+    Some((name, value[..len].trim_ascii_end(), &value[len..]))
+}
+
+/// What stands before the closing quote, escapes as they are, and what follows that.
+fn json_string(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut from = 0;
+    loop {
+        let at = from + memchr::memchr2(b'"', b'\\', text.get(from..)?)?;
+        if text[at] == b'"' {
+            return Some((&text[..at], &text[at + 1..]));
+        }
+        from = at + 2;
+    }
+}
+
 /// What follows some words.
 pub(super) fn after<'a>(line: &'a [u8], words: &str) -> Option<&'a [u8]> {
     memchr::memmem::find(line, words.as_bytes()).map(|at| &line[at + words.len()..])
@@ -356,6 +383,28 @@ pub(super) mod tests {
         assert_eq!(clock.find(b"no-time"), None);
         assert_eq!(american_time(b"03/01/2026 12:00:00 [INFO"), Some(noon));
         assert_eq!(american_time(b"03/01 12:00:00 [INFO|DP"), None);
+    }
+
+    #[test]
+    fn fields_of_json() {
+        let text = br#"{"a \"b": "c, \\", "d": 1.5, "e":nan}"#;
+        let mut rest = &text[..];
+        let mut found = Vec::new();
+        while let Some((name, value, after)) = json_field(rest) {
+            found.push((name, value));
+            rest = after;
+        }
+        let expected: [(&[u8], &[u8]); 3] =
+            [(br#"a \"b"#, br"c, \\"), (b"d", b"1.5"), (b"e", b"nan")];
+        assert_eq!(found, expected);
+        assert!(json_field(br#"{"cut": "x\"#).is_none() && json_field(b"{}").is_none());
+    }
+
+    #[test]
+    fn fields_between_bars() {
+        let found: Vec<_> = pairs(b"a b: 1 | c: | d | e: 2", " | ", ": ").collect();
+        let expected: [(&[u8], &[u8], bool); 2] = [(b"a b", b"1", false), (b"e", b"2", true)];
+        assert_eq!(found, expected);
     }
 
     #[test]

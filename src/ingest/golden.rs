@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn keyed_values_and_what_was_not_run() {
-        let text = include_bytes!("../../fixtures/logs/megatron-golden/keyed.json");
+        let text = include_bytes!("../../fixtures/logs/megatron-golden-values/keyed.json");
         let rows = load(text);
         assert_eq!(rows.steps, [1, 5, 10]);
         assert_eq!(
@@ -180,7 +180,7 @@ mod tests {
                 3094,
                 1,
                 23_405,
-                7504.128_35,
+                7_504.128_35,
                 1_275_383_753_216.0,
             ),
             (

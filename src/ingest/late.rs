@@ -12,29 +12,20 @@ const CARRIER: EventKind = EventKind::BatchSize;
 /// A value of the last row.
 pub(super) fn of_last(rows: &mut Rows, name: &str, value: f64) {
     if rows.steps.is_empty() {
-        carry(rows, LAST, None, name, value);
+        carry(rows, LAST, name, value);
     } else {
         let slot = rows.slot(name);
         rows.set(slot, value);
     }
 }
 
-/// A value of the last row, if that has this step.
-pub(super) fn of_step(rows: &mut Rows, step: u64, name: &str, value: f64) {
-    match rows.steps.last() {
-        None => carry(rows, LAST, Some(step), name, value),
-        Some(last) if *last == step => of_last(rows, name, value),
-        Some(_) => {}
-    }
-}
-
 /// A value of the next row. Of several, the first counts.
 pub(super) fn of_next(rows: &mut Rows, name: &str, value: f64) {
-    carry(rows, NEXT, None, name, value);
+    carry(rows, NEXT, name, value);
 }
 
-fn carry(rows: &mut Rows, whose: &str, step: Option<u64>, name: &str, value: f64) {
-    rows.mark(CARRIER, step, Some(format!("{whose}{value:?} {name}")));
+fn carry(rows: &mut Rows, whose: &str, name: &str, value: f64) {
+    rows.mark(CARRIER, None, Some(format!("{whose}{value:?} {name}")));
 }
 
 /// Puts the values into their rows.
@@ -54,13 +45,12 @@ pub(super) fn settle(rows: &mut Rows) {
         };
         if let (Some(row), Some((value, name))) = (row, text.split_once(' ')) {
             let value = value.parse::<f64>().ok();
-            carried.extend(value.map(|v| (row, m.step, name.to_owned(), v)));
+            carried.extend(value.map(|v| (row, name.to_owned(), v)));
         }
         false
     });
-    for (row, step, name, value) in carried {
-        let here = rows.steps.get(row).copied();
-        if here.is_none() || step.is_some_and(|s| Some(s) != here) {
+    for (row, name, value) in carried {
+        if row >= rows.steps.len() {
             continue;
         }
         let slot = rows.slot(&name);
@@ -82,19 +72,14 @@ mod tests {
         of_next(&mut first, "b", f64::NAN);
         let mut second = Rows::default();
         of_last(&mut second, "c", 3.0);
-        of_step(&mut second, 11, "d", 4.0);
-        of_step(&mut second, 10, "e", 5.0);
         second.begin(20);
         of_next(&mut second, "f", 6.0);
         first.append(second);
         settle(&mut first);
         let get = |name: &str, row| first.find(name).and_then(|s| first.column(s).get(row));
-        assert_eq!(
-            (get("a", 0), get("c", 0), get("e", 0)),
-            (Some(1.0), Some(3.0), Some(5.0))
-        );
+        assert_eq!((get("a", 0), get("c", 0)), (Some(1.0), Some(3.0)));
         assert!(get("b", 1).is_some_and(f64::is_nan));
-        assert!(first.find("d").is_none() && first.find("f").is_none());
+        assert!(first.find("f").is_none());
         assert!(first.marks.is_empty());
     }
 }

@@ -1,5 +1,7 @@
 //! levanter consoles: a progress bar whose text ends in `loss=`, written by every host into one log.
 
+mod json;
+
 use crate::ingest::Ingester;
 use crate::ingest::Reader;
 use crate::ingest::fields;
@@ -15,6 +17,8 @@ use crate::ingest::records::Records;
 use crate::run::EventKind;
 use crate::run::Rows;
 
+pub(super) use json::INGESTER as JSON;
+
 /// levanter. Its bar counts steps that are done, so from 1; its checkpoints count from 0.
 pub(super) const INGESTER: Ingester = Ingester {
     name: "levanter",
@@ -29,7 +33,7 @@ pub(super) const INGESTER: Ingester = Ingester {
 };
 
 fn sniff(head: &[u8]) -> u8 {
-    let has_loss = |p: &Piece<'_>| bar(p.text).is_some_and(|(bar, _)| bar.loss.is_some());
+    let has_loss = |p: &Piece<'_>| bar(p.text).is_some_and(|(bar, _)| bar.loss != Loss::Absent);
     if !records::any(head, has_loss) {
         0
     } else if fields::after(head, "levanter").is_some() {
@@ -39,11 +43,18 @@ fn sniff(head: &[u8]) -> u8 {
     }
 }
 
+/// What stands after `loss=`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Loss {
+    Absent,
+    CutOff,
+    Is(f64),
+}
+
 /// A state of the progress bar.
 struct Bar {
     step: u64,
-    /// The number after `loss=`; `None` in it if it is cut off.
-    loss: Option<Option<f64>>,
+    loss: Loss,
     /// Whether no step was done yet.
     fresh: bool,
     /// Whether the step was cut to three digits.
@@ -106,12 +117,15 @@ fn logged(text: &[u8]) -> Option<(Bar, &[u8])> {
     Some((bar, &[]))
 }
 
-fn loss(text: &[u8], whole: bool) -> Option<Option<f64>> {
-    let value = fields::after(text, "loss=")?;
-    let ends = |b: &u8| matches!(b, b',' | b' ');
-    let len = value.iter().position(ends);
-    let value = &value[..len.unwrap_or(value.len())];
-    Some(fields::amount(value).filter(|_| whole || len.is_some()))
+fn loss(text: &[u8], whole: bool) -> Loss {
+    let Some(value) = fields::after(text, "loss=") else {
+        return Loss::Absent;
+    };
+    let len = value.iter().position(|b| matches!(b, b',' | b' '));
+    let number = fields::amount(&value[..len.unwrap_or(value.len())]);
+    number
+        .filter(|_| whole || len.is_some())
+        .map_or(Loss::CutOff, Loss::Is)
 }
 
 #[derive(Default)]
@@ -132,9 +146,9 @@ impl Records for Bars {
                 self.first = rows.steps.len();
             }
             match bar.loss {
-                Some(Some(loss)) => self.row(&bar, loss, rows),
-                Some(None) => self.torn.lose(piece.line, "not a whole loss", rest, rows),
-                None => {}
+                Loss::Is(loss) => self.row(&bar, loss, rows),
+                Loss::CutOff => self.torn.lose(piece.line, "not a whole loss", rest, rows),
+                Loss::Absent => {}
             }
             rest = after;
         }
@@ -159,12 +173,11 @@ impl Bars {
     fn row(&mut self, bar: &Bar, loss: f64, rows: &mut Rows) {
         let slot = rows.slot("loss");
         let known = ranks::known(&rows.steps, rows.steps.len(), self.first, bar.step);
-        match known {
-            Some(row) => rows.column_mut(slot).set(row, loss),
-            None => {
-                rows.begin(bar.step);
-                rows.set(slot, loss);
-            }
+        if let Some(row) = known {
+            rows.column_mut(slot).set(row, loss);
+        } else {
+            rows.begin(bar.step);
+            rows.set(slot, loss);
         }
         if bar.rounded {
             let fact = rows.facts.entry("step_digits".to_owned());

@@ -190,7 +190,7 @@ mod tests {
         // 750 rows and 4 validations: before the first step, and after steps that have rows.
         assert_eq!(rows.steps.len(), 754);
         assert_eq!((rows.steps[0], rows.steps[753]), (0, 750));
-        adds_up(&rows, "loss", 750, 4539.182_203);
+        adds_up(&rows, "loss", 750, 4_539.182_203);
         adds_up(&rows, "grad_norm", 750, 813.4024);
         adds_up(&rows, "lr", 750, 0.240_299_567);
         adds_up(&rows, "step_time_ms", 750, 3_157_148.78);

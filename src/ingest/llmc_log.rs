@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn three_kinds_of_record_share_a_step() {
-        let text = include_bytes!("../../fixtures/logs/llm.c/main.log");
+        let text = include_bytes!("../../fixtures/logs/llm.c-log/main.log");
         for lines in [1, usize::MAX] {
             let rows = read_in::<Log>(text, lines);
             assert_eq!(rows.steps, [0, 0, 1, 250, 250, 250, 1, 2]);
@@ -177,6 +177,6 @@ mod tests {
 
     #[test]
     fn damage_is_survived() {
-        survives::<Log>(include_bytes!("../../fixtures/logs/llm.c/main.log"));
+        survives::<Log>(include_bytes!("../../fixtures/logs/llm.c-log/main.log"));
     }
 }

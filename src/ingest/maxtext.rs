@@ -14,7 +14,6 @@ use crate::ingest::records::Console;
 use crate::ingest::records::Cursor;
 use crate::ingest::records::Piece;
 use crate::ingest::records::Records;
-use crate::run::Column;
 use crate::run::EventKind;
 use crate::run::Rows;
 
@@ -73,11 +72,12 @@ fn sniff_metrics(head: &[u8]) -> u8 {
     let ours = |line: &[u8]| {
         line.starts_with(b"{") && has(line, "\"learning/loss\":") && has(line, "\"step\":")
     };
-    let jsonl = (jsonl::INGESTER.sniff)(head);
-    if jsonl > 10 && records::any(head, |p| ours(p.text)) {
-        jsonl + 20
-    } else {
-        0
+    if !records::any(head, |p| ours(p.text)) {
+        return 0;
+    }
+    match (jsonl::INGESTER.sniff)(head) {
+        sure if sure > 10 => sure + 20,
+        _ => 0,
     }
 }
 
@@ -100,18 +100,18 @@ struct Completed {
 impl Default for Completed {
     fn default() -> Self {
         Self {
-            names: Names::new(column),
+            names: Names::new(|name| Some(column(name))),
             torn: Torn::default(),
         }
     }
 }
 
-fn column(name: &str) -> Option<&str> {
+fn column(name: &str) -> &str {
     match name {
         // The loss without the auxiliary ones.
-        "lm_loss" | "main_model_loss" => Some("loss_ce"),
-        "moe_lb_loss" => Some("moe_aux_loss"),
-        name => Some(name),
+        "lm_loss" | "main_model_loss" => "loss_ce",
+        "moe_lb_loss" => "moe_aux_loss",
+        name => name,
     }
 }
 
@@ -171,10 +171,10 @@ fn event(text: &[u8], rows: &mut Rows) {
 struct Metrics(Box<dyn LineReader>);
 
 fn metrics(head: &[u8]) -> Box<dyn LineReader> {
-    match jsonl::INGESTER.reader {
-        Reader::Lines(make) => Box::new(Metrics(make(head))),
-        _ => Console::<Completed>::boxed(head),
-    }
+    let Reader::Lines(make) = jsonl::INGESTER.reader else {
+        unreachable!("it is read by lines")
+    };
+    Box::new(Metrics(make(head)))
 }
 
 impl LineReader for Metrics {
@@ -189,7 +189,7 @@ impl LineReader for Metrics {
             .find("learning/grad_norm")
             .filter(|_| rows.find("learning/raw_grad_norm").is_none());
         if let Some(norm) = norm {
-            let column = std::mem::replace(rows.column_mut(norm), Column::default());
+            let column = std::mem::take(rows.column_mut(norm));
             rows.put("learning/raw_grad_norm", column);
         }
     }

@@ -148,9 +148,9 @@ mod tests {
     #[test]
     fn real_records() {
         for (name, rows_of, loss, val) in [
-            ("modernarch", 5142, (5100, 18_444.6896), (42, 161.6955)),
+            ("modernarch", 5142, (5100, 18_444.689_6), (42, 161.6955)),
             ("unet-double-lr", 3025, (3000, 10_947.987), (25, 96.4466)),
-            ("track3-ortho-many-vals", 388, (0, 0.0), (388, 1372.488_14)),
+            ("track3-ortho-many-vals", 388, (0, 0.0), (388, 1_372.488_14)),
         ] {
             let Some(text) = shared(&format!("corpus/modded-nanogpt-txt__{name}.txt")) else {
                 return;

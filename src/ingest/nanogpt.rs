@@ -102,6 +102,7 @@ impl Records for NanoGpt {
 
     fn settle(rows: &mut Rows) {
         records::settle_saves(rows);
+        records::settle_overwritten(rows);
     }
 }
 
@@ -173,6 +174,7 @@ mod tests {
             assert_eq!(column(&rows, "mfu")[1..3], [None, Some(41.2)]);
             assert_eq!(column(&rows, "step_time_ms")[2], Some(561.94));
             assert_eq!(marks(&rows, EventKind::Start), [(0, None)]);
+            assert!(marks(&rows, EventKind::Deleted).is_empty());
             assert_eq!(marks(&rows, EventKind::Loaded), [(6, None)]);
             assert_eq!(
                 marks(&rows, EventKind::Saved),
@@ -203,7 +205,10 @@ mod tests {
             burst.and_then(|row| column(&rows, "loss")[row]),
             Some(0.8024)
         );
+        // Every save went over the one before it.
         assert_eq!(marks(&rows, EventKind::Saved).len(), 10);
+        let gone = marks(&rows, EventKind::Deleted);
+        assert_eq!(gone.last().map(|(_, step)| *step), Some(Some(1800)));
         assert!(rows.losses.is_empty());
     }
 

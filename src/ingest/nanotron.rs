@@ -198,7 +198,6 @@ mod tests {
             assert_eq!(column(&rows, "global_batch_tokens")[0], Some(2.1e6));
             assert!(rows.find("global_batch_size").is_none() && rows.find("time").is_none());
             assert_eq!(marks(&rows, EventKind::Start), [(0, None)]);
-            assert_eq!(marks(&rows, EventKind::SaveStarted), [(4, Some(11))]);
             assert_eq!(marks(&rows, EventKind::Saved), [(4, Some(11))]);
             assert_eq!(marks(&rows, EventKind::Loaded), [(5, Some(10))]);
             assert_eq!(rows.facts["seq_length"], "4096");

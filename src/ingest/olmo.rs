@@ -83,7 +83,7 @@ struct Blocks {
 impl Default for Blocks {
     fn default() -> Self {
         Self {
-            names: Names::new(column),
+            names: Names::new(|name| Some(column(name))),
             clock: Clock::new(),
             torn: Torn::default(),
             marker: None,
@@ -92,10 +92,10 @@ impl Default for Blocks {
 }
 
 /// `OLMo-core` counts batches in tokens.
-fn column(name: &str) -> Option<&str> {
+fn column(name: &str) -> &str {
     match name {
-        "train/global batch size" => Some("global_batch_tokens"),
-        name => Some(name),
+        "train/global batch size" => "global_batch_tokens",
+        name => name,
     }
 }
 
@@ -108,8 +108,8 @@ impl Records for Blocks {
             match fields::human(value).filter(|_| !piece.open) {
                 Some(number) => self.set(name, number, rows),
                 None if piece.open => {
-                    self.torn
-                        .lose(piece.line, "not a whole field", piece.text, rows)
+                    let what = "not a whole field";
+                    self.torn.lose(piece.line, what, piece.text, rows);
                 }
                 // Words, such as the name of a device.
                 None => {}
@@ -148,9 +148,7 @@ impl Blocks {
     fn set(&mut self, name: &[u8], value: f64, rows: &mut Rows) {
         if rows.steps.is_empty() {
             let name = String::from_utf8_lossy(name);
-            if let Some(name) = column(&name) {
-                late::of_last(rows, name, value);
-            }
+            late::of_last(rows, column(&name), value);
         } else if let Some(slot) = self.names.slot(name, rows) {
             rows.set(slot, value);
         }
@@ -169,10 +167,10 @@ fn event(text: &[u8], rows: &mut Rows) {
         fields::after(text, "Loading checkpoint from ").and_then(fields::path)
     {
         rows.mark(EventKind::Loaded, step_of(&path), Some(path));
-    } else if let Some((step, rest)) = fields::step_after(text, "Skipping training on step") {
-        if rest.starts_with(b" intentionally") {
-            rows.mark(EventKind::DataSkipped, Some(step), None);
-        }
+    } else if let Some((step, rest)) = fields::step_after(text, "Skipping training on step")
+        && rest.starts_with(b" intentionally")
+    {
+        rows.mark(EventKind::DataSkipped, Some(step), None);
     }
 }
 

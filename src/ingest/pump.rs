@@ -26,7 +26,7 @@ pub(super) fn run(
         let parser = scope.spawn(move || {
             let mut rows = Rows::default();
             let mut parts = Parts {
-                parts: take,
+                waiting: take,
                 part: Vec::new(),
                 at: 0,
             };
@@ -48,7 +48,7 @@ pub(super) fn run(
 
 /// The parts as one stream.
 struct Parts {
-    parts: Receiver<Vec<u8>>,
+    waiting: Receiver<Vec<u8>>,
     part: Vec<u8>,
     at: usize,
 }
@@ -57,7 +57,7 @@ impl Read for Parts {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.part.len() {
             // The sender hangs up at the end.
-            let Ok(part) = self.parts.recv() else {
+            let Ok(part) = self.waiting.recv() else {
                 return Ok(0);
             };
             (self.part, self.at) = (part, 0);

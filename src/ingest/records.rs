@@ -91,26 +91,28 @@ pub(super) fn any(head: &[u8], mut is_record: impl FnMut(&Piece<'_>) -> bool) ->
     found
 }
 
-/// Gives saves without a step that of the row before them. Every save that rows follow is on disk: these trainers
-/// write it before they go on.
+/// Gives saves without a step that of the row before them. A save that rows follow is on disk: these trainers write it
+/// before they go on.
 pub(super) fn settle_saves(rows: &mut Rows) {
-    for mark in rows
-        .marks
-        .iter_mut()
-        .filter(|m| m.kind == EventKind::SaveStarted)
-    {
-        let before = mark.row.checked_sub(1).map(|row| rows.steps[row]);
+    let steps = &rows.steps;
+    let saves = rows.marks.iter_mut();
+    for mark in saves.filter(|m| m.kind == EventKind::SaveStarted) {
+        let before = mark.row.checked_sub(1).map(|row| steps[row]);
         mark.step = mark.step.or(before);
+        if mark.row < steps.len() {
+            mark.kind = EventKind::Saved;
+        }
     }
-    let written: Vec<_> = rows
-        .marks
-        .iter()
-        .filter(|m| m.kind == EventKind::SaveStarted && m.row < rows.steps.len())
-        .cloned()
-        .collect();
-    for mut mark in written {
-        mark.kind = EventKind::Saved;
-        rows.marks.push(mark);
+}
+
+/// Marks what each save overwrites: these trainers keep one checkpoint.
+pub(super) fn settle_overwritten(rows: &mut Rows) {
+    let saves = rows.marks.iter().filter(|m| m.kind == EventKind::Saved);
+    let saves: Vec<_> = saves.cloned().collect();
+    for pair in saves.windows(2).filter(|p| p[0].step != p[1].step) {
+        let mut gone = pair[0].clone();
+        (gone.kind, gone.row) = (EventKind::Deleted, pair[1].row);
+        rows.marks.push(gone);
     }
     rows.marks.sort_by_key(|m| m.row);
 }
@@ -276,16 +278,18 @@ mod tests {
     #[test]
     fn a_save_is_on_disk_once_rows_follow() {
         let mut rows = Rows::default();
-        rows.begin(1);
-        rows.mark(EventKind::SaveStarted, Some(1), None);
-        rows.begin(2);
-        rows.mark(EventKind::SaveStarted, None, None);
+        for step in 1..4 {
+            rows.begin(step);
+            rows.mark(EventKind::SaveStarted, None, None);
+        }
         settle_saves(&mut rows);
+        settle_overwritten(&mut rows);
         let saved: Vec<_> = rows.marks.iter().map(|m| (m.step, m.kind)).collect();
         let expected = [
-            (Some(1), EventKind::SaveStarted),
             (Some(1), EventKind::Saved),
-            (Some(2), EventKind::SaveStarted),
+            (Some(2), EventKind::Saved),
+            (Some(1), EventKind::Deleted),
+            (Some(3), EventKind::SaveStarted),
         ];
         assert_eq!(saved, expected);
     }

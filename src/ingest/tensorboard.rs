@@ -54,13 +54,15 @@ fn sniff(head: &[u8]) -> u8 {
 fn read(input: &mut dyn Read, rows: &mut Rows) -> Result<(), String> {
     let mut frames = Frames::new(input);
     let mut log = Log::new();
-    let mut damaged = 0_usize;
+    let framed = frames.begins();
+    let (mut records, mut damaged) = (0_usize, 0_usize);
     loop {
         let at = frames.offset();
         let lost = match frames.next() {
             None => break,
             Some(Frame::Lost { at, what }) => Some((at, what)),
             Some(Frame::Record(data)) => {
+                records += 1;
                 let whole = log.event(data);
                 (!whole).then(|| (at, "the event in this record is damaged".to_owned()))
             }
@@ -71,6 +73,9 @@ fn read(input: &mut dyn Read, rows: &mut Rows) -> Result<(), String> {
                 rows.lose(format!("byte {at}"), what);
             }
         }
+    }
+    if records == 0 && !framed {
+        return Err("it does not begin as an event file does, and no record is in it".to_owned());
     }
     if damaged > TOLD {
         rows.lose("", format!("{damaged} places are damaged"));

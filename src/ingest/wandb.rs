@@ -70,6 +70,9 @@ fn read(input: &mut dyn Read, rows: &mut Rows) -> Result<(), String> {
     if damaged > TOLD {
         rows.lose("", format!("{damaged} places are damaged"));
     }
+    if rows.steps.is_empty() {
+        rows.marks.clear();
+    }
     log.history.tell(rows);
     log.facts.finish(&log.history, rows);
     step::settle(rows, &log.defined);

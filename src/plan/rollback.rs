@@ -95,8 +95,17 @@ fn no_way(s: &Situation<'_>, reach: &Reach) -> String {
         return "no checkpoint is known: give them with --checkpoint-steps or --checkpoint-every"
             .to_owned();
     }
+    let unfit = s
+        .inventory
+        .checkpoints
+        .iter()
+        .filter(|c| c.step <= reach.before_onset && unusable(c).is_some());
+    let unfit = match unfit.count() {
+        0 => String::new(),
+        n => format!(" ({n} there cannot be resumed from)"),
+    };
     format!(
-        "no clean checkpoint at or before {} is known",
+        "no clean checkpoint at or before {} is known{unfit}",
         reach.before_onset
     )
 }
@@ -295,4 +304,21 @@ fn growth_start(s: &Situation<'_>) -> Option<u64> {
     }
     let at = smooth.iter().rposition(|v| *v <= GREW * low)?;
     values.get(at).map(|v| v.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_resumed_from_is_refused() {
+        let mut c = Checkpoint::at(100);
+        assert_eq!(unusable(&c), None);
+        c.optimizer = Some(true);
+        assert_eq!(unusable(&c), None);
+        c.optimizer = Some(false);
+        assert!(unusable(&c).is_some_and(|why| why.contains("no optimizer state")));
+        c.torn = Some("no .metadata".to_owned());
+        assert_eq!(unusable(&c).as_deref(), Some("torn: no .metadata"));
+    }
 }

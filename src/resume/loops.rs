@@ -429,7 +429,8 @@ fn trained(name: &str, world: &World, command: &str) -> Vec<Trained> {
         "nemo" => vec![from_samples(world, command, "consumed_samples ")],
         "composer" => vec![from_samples(world, command, "[\"sample_in_epoch\"] ")],
         "accelerate" => vec![accelerate(world, command)],
-        "olmo" => vec![olmo(world, command)],
+        "olmo" => vec![olmo(world, line(0)), olmo_core(world, line(1))],
+        "olmo-v1" => vec![olmo(world, command)],
         "olmo-core" => vec![olmo_core(world, command)],
         "nanotron" => vec![nanotron(world, command)],
         "metaseq" => vec![metaseq(world, command)],
@@ -455,7 +456,9 @@ const WINDOW: &[&str] = &[
     "torchdata",
     "pytorch",
 ];
-const PREFIX: &[&str] = &["nemo", "composer", "accelerate", "olmo", "nanotron"];
+const PREFIX: &[&str] = &["nemo", "composer", "accelerate", "olmo-v1", "nanotron"];
+/// Lines for two frameworks: the first jumps, the second leaves out a window.
+const EITHER: &[&str] = &["olmo"];
 const BACK_ONLY: &[&str] = &[
     "deepspeed",
     "gpt-neox",
@@ -548,6 +551,17 @@ proptest! {
                 prop_assert_eq!(out, last * world.micro, "{}: {}", name, command);
                 prop_assert_eq!(t.left_out(&world), items(&world, world.checkpoint + 1, last), "{}", name);
             }
+        }
+    }
+
+    #[test]
+    fn each_line_is_for_its_own_framework((world, request) in planned()) {
+        let (first, last) = request.skip.expect("planned");
+        for name in EITHER {
+            let both = trained(name, &world, &command(name, &request));
+            prop_assert_eq!(both.len(), 2);
+            prop_assert_eq!(both[0].0[0], last * world.micro);
+            prop_assert_eq!(both[1].left_out(&world), items(&world, first, last));
         }
     }
 
@@ -695,7 +709,7 @@ proptest! {
 #[test]
 fn every_framework_has_its_model() {
     for (name, line) in frameworks() {
-        let kinds = [WINDOW, PREFIX, BACK_ONLY]
+        let kinds = [WINDOW, PREFIX, EITHER, BACK_ONLY]
             .iter()
             .filter(|k| k.contains(name))
             .count();

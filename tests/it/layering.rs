@@ -29,11 +29,18 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 fn library() -> Vec<(PathBuf, Vec<String>)> {
     let src = root().join("src");
     let module = |path: &PathBuf| -> Vec<String> {
-        let inside = path.strip_prefix(&src).expect("under src").with_extension("");
-        inside.iter().map(|part| part.to_string_lossy().into_owned()).collect()
+        let inside = path
+            .strip_prefix(&src)
+            .expect("under src")
+            .with_extension("");
+        inside
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect()
     };
     let all = sources(&src).into_iter().map(|p| (p.clone(), module(&p)));
-    all.filter(|(_, m)| !["main", "lib", "cli"].contains(&m[0].as_str())).collect()
+    all.filter(|(_, m)| !["main", "lib", "cli"].contains(&m[0].as_str()))
+        .collect()
 }
 
 /// The code without comments and without what stands in quotes.
@@ -42,7 +49,9 @@ fn code_only(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     while at < all.len() {
-        let end = comment(&all, at).or_else(|| raw_string(&all, at)).or_else(|| quoted(&all, at));
+        let end = comment(&all, at)
+            .or_else(|| raw_string(&all, at))
+            .or_else(|| quoted(&all, at));
         if let Some(end) = end {
             out.push(' ');
             at = end;
@@ -57,10 +66,18 @@ fn code_only(text: &str) -> String {
 /// The place after a comment that starts here.
 fn comment(all: &[char], at: usize) -> Option<usize> {
     match (all[at], all.get(at + 1)?) {
-        ('/', '/') => Some((at..all.len()).find(|i| all[*i] == '\n').unwrap_or(all.len())),
+        ('/', '/') => Some(
+            (at..all.len())
+                .find(|i| all[*i] == '\n')
+                .unwrap_or(all.len()),
+        ),
         ('/', '*') => {
             let closes = |i: &usize| all[*i] == '*' && all.get(i + 1) == Some(&'/');
-            Some((at + 2..all.len()).find(closes).map_or(all.len(), |i| i + 2))
+            Some(
+                (at + 2..all.len())
+                    .find(closes)
+                    .map_or(all.len(), |i| i + 2),
+            )
         }
         _ => None,
     }
@@ -68,7 +85,8 @@ fn comment(all: &[char], at: usize) -> Option<usize> {
 
 /// The place after a raw string that starts here.
 fn raw_string(all: &[char], at: usize) -> Option<usize> {
-    let in_word = at > 0 && (all[at - 1].is_alphanumeric() || all[at - 1] == '_') && all[at - 1] != 'b';
+    let in_word =
+        at > 0 && (all[at - 1].is_alphanumeric() || all[at - 1] == '_') && all[at - 1] != 'b';
     if all[at] != 'r' || in_word {
         return None;
     }
@@ -76,14 +94,19 @@ fn raw_string(all: &[char], at: usize) -> Option<usize> {
     if all.get(at + 1 + hashes) != Some(&'"') {
         return None;
     }
-    let closes = |i: &usize| all[*i] == '"' && all[i + 1..].iter().take_while(|c| **c == '#').count() >= hashes;
-    (at + 2 + hashes..all.len()).find(closes).map(|i| i + 1 + hashes)
+    let closes = |i: &usize| {
+        all[*i] == '"' && all[i + 1..].iter().take_while(|c| **c == '#').count() >= hashes
+    };
+    (at + 2 + hashes..all.len())
+        .find(closes)
+        .map(|i| i + 1 + hashes)
 }
 
 /// The place after a string or character that starts here; a lifetime is neither.
 fn quoted(all: &[char], at: usize) -> Option<usize> {
     let quote = all[at];
-    let character = quote == '\'' && (all.get(at + 1) == Some(&'\\') || all.get(at + 2) == Some(&'\''));
+    let character =
+        quote == '\'' && (all.get(at + 1) == Some(&'\\') || all.get(at + 2) == Some(&'\''));
     if quote != '"' && !character {
         return None;
     }
@@ -97,7 +120,9 @@ fn quoted(all: &[char], at: usize) -> Option<usize> {
 /// The code without what is compiled for unit tests only.
 fn without_tests(code: &str) -> String {
     const MARK: &str = "#[cfg(test)]";
-    let Some((before, after)) = code.split_once(MARK) else { return code.to_owned() };
+    let Some((before, after)) = code.split_once(MARK) else {
+        return code.to_owned();
+    };
     let mut depth = 0;
     let end = after.char_indices().find(|(_, c)| {
         depth += i32::from(*c == '{') - i32::from(*c == '}');
@@ -111,7 +136,9 @@ fn without_tests(code: &str) -> String {
 fn packed(code: &str) -> String {
     let mut out = code.split_whitespace().collect::<Vec<_>>().join(" ");
     for sign in ["::", "{", "}", ","] {
-        out = out.replace(&format!("{sign} "), sign).replace(&format!(" {sign}"), sign);
+        out = out
+            .replace(&format!("{sign} "), sign)
+            .replace(&format!(" {sign}"), sign);
     }
     out
 }
@@ -119,7 +146,10 @@ fn packed(code: &str) -> String {
 /// The first names of a path or of a group of paths.
 fn heads(path: &str) -> Vec<String> {
     let Some(group) = path.strip_prefix('{') else {
-        let name: String = path.chars().take_while(|c| c.is_alphanumeric() || *c == '_' || *c == '*').collect();
+        let name: String = path
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_' || *c == '*')
+            .collect();
         return vec![name];
     };
     let mut depth = 0;
@@ -137,18 +167,30 @@ fn heads(path: &str) -> Vec<String> {
         }
         parts.last_mut().expect("never empty").push(c);
     }
-    parts.iter().filter(|p| !p.is_empty()).flat_map(|p| heads(p)).collect()
+    parts
+        .iter()
+        .filter(|p| !p.is_empty())
+        .flat_map(|p| heads(p))
+        .collect()
 }
 
 /// The modules of the crate's root that a file names, whichever way it does; `depth` is that of its own module.
 fn named(text: &str, depth: usize) -> Vec<String> {
     let code = packed(&without_tests(&code_only(text)));
-    let word = |at: usize| code[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$');
+    let word = |at: usize| {
+        code[..at]
+            .chars()
+            .next_back()
+            .is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$')
+    };
     let mut out = Vec::new();
     for (at, found) in code.match_indices("crate::").filter(|(at, _)| !word(*at)) {
         out.append(&mut heads(&code[at + found.len()..]));
     }
-    for (at, _) in code.match_indices("super::").filter(|(at, _)| !word(*at) && !code[..*at].ends_with("super::")) {
+    for (at, _) in code
+        .match_indices("super::")
+        .filter(|(at, _)| !word(*at) && !code[..*at].ends_with("super::"))
+    {
         let rest = code[at..].trim_start_matches("super::");
         let up = (code.len() - at - rest.len()) / "super::".len();
         if up >= depth {
@@ -163,9 +205,15 @@ fn named(text: &str, depth: usize) -> Vec<String> {
 /// What a file names that does not stand above its own module.
 fn violations(order: &[String], module: &[String], text: &str) -> Vec<String> {
     let place = |name: &String| order.iter().position(|m| m == name);
-    let Some(own) = place(&module[0]) else { return vec![format!("`{}` is not in lib.rs", module[0])] };
+    let Some(own) = place(&module[0]) else {
+        return vec![format!("`{}` is not in lib.rs", module[0])];
+    };
     let below = |name: &String| place(name).is_none_or(|at| at > own);
-    named(text, module.len()).into_iter().filter(below).map(|n| format!("imports `{n}` from below")).collect()
+    named(text, module.len())
+        .into_iter()
+        .filter(below)
+        .map(|n| format!("imports `{n}` from below"))
+        .collect()
 }
 
 #[test]
@@ -178,7 +226,9 @@ fn modules_name_only_modules_above() {
         .iter()
         .flat_map(|(path, module)| {
             let text = fs::read_to_string(path).unwrap();
-            violations(&order, module, &text).into_iter().map(|v| format!("{}: {v}", path.display()))
+            violations(&order, module, &text)
+                .into_iter()
+                .map(|v| format!("{}: {v}", path.display()))
         })
         .collect();
     assert!(bad.is_empty(), "\n{}", bad.join("\n"));
@@ -215,14 +265,25 @@ fn every_way_to_name_a_module_is_seen() {
         "use mycrate::report;",
     ];
     for text in fine {
-        assert_eq!(violations(&order, &deep, text), Vec::<String>::new(), "{text}");
+        assert_eq!(
+            violations(&order, &deep, text),
+            Vec::<String>::new(),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn only_the_binary_prints_and_exits() {
-    const OUTPUT: [&str; 7] =
-        ["println!", "print!(", "eprint!(", "dbg!(", "process::exit", "io::stdout", "io::stderr"];
+    const OUTPUT: [&str; 7] = [
+        "println!",
+        "print!(",
+        "eprint!(",
+        "dbg!(",
+        "process::exit",
+        "io::stdout",
+        "io::stderr",
+    ];
     for (path, _) in library() {
         let code = without_tests(&code_only(&fs::read_to_string(&path).unwrap()));
         for call in OUTPUT {
@@ -234,12 +295,18 @@ fn only_the_binary_prints_and_exits() {
 #[test]
 fn every_file_opens_with_what_it_is_for() {
     let folders = ["src", "tests", "examples", "benches"].map(|f| root().join(f));
-    let all: Vec<PathBuf> = folders.iter().filter(|f| f.exists()).flat_map(|f| sources(f)).collect();
+    let all: Vec<PathBuf> = folders
+        .iter()
+        .filter(|f| f.exists())
+        .flat_map(|f| sources(f))
+        .collect();
     assert!(all.len() > 60, "{} files", all.len());
     for path in all {
         let text = fs::read_to_string(&path).unwrap();
         let first = text.lines().next().unwrap_or_default();
-        let says = first.strip_prefix("//! ").is_some_and(|s| !s.trim().is_empty());
+        let says = first
+            .strip_prefix("//! ")
+            .is_some_and(|s| !s.trim().is_empty());
         assert!(says, "{} opens with `{first}`", path.display());
     }
 }

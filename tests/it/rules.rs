@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use whyspike::features::{Row, Value, catalogue};
-use whyspike::rules::{CAUSES, Condition, Expect, Rule, RuleSet, parse_file};
+use whyspike::rules::{CAUSES, Case, Condition, Expect, Rule, RuleSet, parse_file};
+use whyspike::verdict::{Outcome, decide};
 
 use crate::support::{RULES, files, root};
 
@@ -27,7 +28,10 @@ fn a_file_is_named_after_its_cause_and_the_nine_are_there() {
         .iter()
         .map(|path| {
             let rule = parse_file(path).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(path.file_name().unwrap().to_str(), Some(format!("{}.toml", rule.cause).as_str()));
+            assert_eq!(
+                path.file_name().unwrap().to_str(),
+                Some(format!("{}.toml", rule.cause).as_str())
+            );
             rule.cause
         })
         .collect();
@@ -42,10 +46,23 @@ fn a_file_is_named_after_its_cause_and_the_nine_are_there() {
 #[test]
 fn every_rule_has_a_case_of_each_kind() {
     for rule in RULES.iter() {
-        for kind in [Expect::Supported, Expect::Refuted, Expect::Undecided, Expect::LookAlike] {
-            assert!(rule.cases.iter().any(|c| c.expect == kind), "{} has no case {kind:?}", rule.cause);
+        for kind in [
+            Expect::Supported,
+            Expect::Refuted,
+            Expect::Undecided,
+            Expect::LookAlike,
+        ] {
+            assert!(
+                rule.cases.iter().any(|c| c.expect == kind),
+                "{} has no case {kind:?}",
+                rule.cause
+            );
         }
-        assert!(rule.cases.iter().all(|c| !c.given.is_empty()), "{} has an empty case", rule.cause);
+        assert!(
+            rule.cases.iter().all(|c| !c.given.is_empty()),
+            "{} has an empty case",
+            rule.cause
+        );
     }
 }
 
@@ -54,13 +71,31 @@ fn every_rule_is_a_whole_page() {
     for rule in RULES.iter() {
         let cause = &rule.cause;
         assert!(!rule.title.is_empty() && rule.about.len() > 80, "{cause}");
-        assert!(!rule.references.is_empty() && !rule.look_alikes.is_empty(), "{cause}");
-        assert!(!rule.evidence.is_empty() && !rule.remedy.change.is_empty(), "{cause}");
-        assert!(["experimental", "stable"].contains(&rule.status.as_str()), "{cause}: {}", rule.status);
-        assert!(rule.evidence.iter().all(|e| !e.source.is_empty() && !e.says.is_empty()), "{cause}");
+        assert!(
+            !rule.references.is_empty() && !rule.look_alikes.is_empty(),
+            "{cause}"
+        );
+        assert!(
+            !rule.evidence.is_empty() && !rule.remedy.change.is_empty(),
+            "{cause}"
+        );
+        assert!(
+            ["experimental", "stable"].contains(&rule.status.as_str()),
+            "{cause}: {}",
+            rule.status
+        );
+        assert!(
+            rule.evidence
+                .iter()
+                .all(|e| !e.source.is_empty() && !e.says.is_empty()),
+            "{cause}"
+        );
     }
     let priors: f64 = RULES.iter().map(|r| r.prior).sum();
-    assert!(priors < 1.0, "the priors leave room for `unknown`: {priors}");
+    assert!(
+        priors < 1.0,
+        "the priors leave room for `unknown`: {priors}"
+    );
 }
 
 /// Expressions that answer although something is unknown, or are not conditions at all (codebases.md §3.2).
@@ -152,7 +187,10 @@ const ADMITTED: [&str; 28] = [
 
 #[test]
 fn conditions_that_could_erase_unknown_are_refused() {
-    let admitted: Vec<&str> = REFUSED.into_iter().filter(|sql| Condition::parse(sql).is_ok()).collect();
+    let admitted: Vec<&str> = REFUSED
+        .into_iter()
+        .filter(|sql| Condition::parse(sql).is_ok())
+        .collect();
     assert!(admitted.is_empty(), "{admitted:#?}");
 }
 
@@ -167,9 +205,13 @@ fn plain_conditions_are_admitted() {
 
 #[test]
 fn a_condition_knows_its_features() {
-    let condition = Condition::parse("rise_time < 3 AND (loss_z > 5 OR loss_z < g_lead)").expect("plain");
+    let condition =
+        Condition::parse("rise_time < 3 AND (loss_z > 5 OR loss_z < g_lead)").expect("plain");
     assert_eq!(condition.features(), ["g_lead", "loss_z", "rise_time"]);
-    assert_eq!(condition.sql(), "rise_time < 3 AND (loss_z > 5 OR loss_z < g_lead)");
+    assert_eq!(
+        condition.sql(),
+        "rise_time < 3 AND (loss_z > 5 OR loss_z < g_lead)"
+    );
 }
 
 /// A rule with these conditions as evidence, and the other causes without any.
@@ -200,7 +242,14 @@ fn rule_set(conditions: &[&str]) -> RuleSet {
 /// Every mix of given and missing values of the four features.
 fn mixes() -> Vec<[Option<Value>; 4]> {
     let number = |v| Some(Value::Number(v));
-    let numbers = [None, number(-1.0), number(0.0), number(6.5), number(f64::NAN), number(f64::INFINITY)];
+    let numbers = [
+        None,
+        number(-1.0),
+        number(0.0),
+        number(6.5),
+        number(f64::NAN),
+        number(f64::INFINITY),
+    ];
     let truths = [None, Some(Value::Bool(false)), Some(Value::Bool(true))];
     let mut out = Vec::new();
     for a in numbers {
@@ -224,7 +273,9 @@ fn row_of(mix: &[Option<Value>; 4]) -> Row {
 /// Whether a mix is another one with one missing value filled in. A value that is not finite is a missing one.
 fn fills_in(full: &[Option<Value>; 4], part: &[Option<Value>; 4]) -> bool {
     let known = |v: &Option<Value>| v.filter(|v| v.number().is_finite());
-    let changed: Vec<usize> = (0..4).filter(|i| known(&full[*i]) != known(&part[*i])).collect();
+    let changed: Vec<usize> = (0..4)
+        .filter(|i| known(&full[*i]) != known(&part[*i]))
+        .collect();
     matches!(changed[..], [only] if known(&part[only]).is_none())
 }
 
@@ -232,15 +283,25 @@ fn fills_in(full: &[Option<Value>; 4], part: &[Option<Value>; 4]) -> bool {
 fn filling_in_a_missing_value_never_changes_an_answer() {
     let set = rule_set(&ADMITTED);
     let mixes = mixes();
-    let answers: Vec<Vec<Option<bool>>> =
-        mixes.iter().map(|mix| set.evaluate(&row_of(mix)).iter().map(|f| f.holds).collect()).collect();
+    let answers: Vec<Vec<Option<bool>>> = mixes
+        .iter()
+        .map(|mix| set.evaluate(&row_of(mix)).iter().map(|f| f.holds).collect())
+        .collect();
     let mut pairs = 0;
     for (part, before) in mixes.iter().zip(&answers) {
-        for (full, after) in mixes.iter().zip(&answers).filter(|(full, _)| fills_in(full, part)) {
+        for (full, after) in mixes
+            .iter()
+            .zip(&answers)
+            .filter(|(full, _)| fills_in(full, part))
+        {
             pairs += 1;
             for (i, sql) in ADMITTED.iter().enumerate() {
                 let kept = before[i].is_none() || before[i] == after[i];
-                assert!(kept, "`{sql}` with {part:?} is {:?}, with {full:?} {:?}", before[i], after[i]);
+                assert!(
+                    kept,
+                    "`{sql}` with {part:?} is {:?}, with {full:?} {:?}",
+                    before[i], after[i]
+                );
             }
         }
     }
@@ -249,9 +310,13 @@ fn filling_in_a_missing_value_never_changes_an_answer() {
     assert!(given(None) > 500 && given(Some(true)) > 500 && given(Some(false)) > 500);
 }
 
-/// Answers of conditions on loss_z, g_lead, rise_time and foreshock.
+/// Answers of conditions on the four features.
 fn answers(conditions: &[&str], mix: [Option<Value>; 4]) -> Vec<Option<bool>> {
-    rule_set(conditions).evaluate(&row_of(&mix)).iter().map(|f| f.holds).collect()
+    rule_set(conditions)
+        .evaluate(&row_of(&mix))
+        .iter()
+        .map(|f| f.holds)
+        .collect()
 }
 
 #[test]
@@ -267,10 +332,22 @@ fn logic_has_three_values() {
         "foreshock",
     ];
     let only_lead = answers(&conditions, [None, Some(Value::Number(1.0)), None, None]);
-    assert_eq!(only_lead, [None, None, Some(false), Some(true), None, None, None, None]);
+    assert_eq!(
+        only_lead,
+        [None, None, Some(false), Some(true), None, None, None, None]
+    );
     let nan = Some(Value::Number(f64::NAN));
-    assert_eq!(answers(&["loss_z > 5", "NOT loss_z > 5"], [nan, None, None, None]), [None, None], "NaN sorts above all");
-    let both = [Some(Value::Number(6.0)), Some(Value::Number(1.0)), None, Some(Value::Bool(true))];
+    assert_eq!(
+        answers(&["loss_z > 5", "NOT loss_z > 5"], [nan, None, None, None]),
+        [None, None],
+        "NaN sorts above all"
+    );
+    let both = [
+        Some(Value::Number(6.0)),
+        Some(Value::Number(1.0)),
+        None,
+        Some(Value::Bool(true)),
+    ];
     let yes_no = [true, false, false, true, true, false, true, true].map(Some);
     assert_eq!(answers(&conditions, both), yes_no);
 }
@@ -281,7 +358,9 @@ fn unknown_evidence_weighs_nothing_and_is_said_to_be_unknown() {
     let finding = set.evaluate(&row_of(&[None; 4])).remove(0);
     assert_eq!((finding.holds, finding.ratio), (None, 1.0));
     assert_eq!(finding.features, ["loss_z"]);
-    let known = set.evaluate(&row_of(&[Some(Value::Number(9.0)), None, None, None])).remove(0);
+    let known = set
+        .evaluate(&row_of(&[Some(Value::Number(9.0)), None, None, None]))
+        .remove(0);
     assert_eq!((known.holds, known.ratio), (Some(true), 2.0));
 }
 
@@ -313,6 +392,63 @@ fn ratios_of_a_group_are_capped_together() {
     near(factor(&[(0.1, "experiment"), (0.1, "experiment")]), 0.02);
 }
 
+/// The row of features of a case.
+fn row_of_case(case: &Case) -> Row {
+    let mut row: Row = catalogue().map(|f| (f.name, None)).collect();
+    for (name, given) in &case.given {
+        let value = match given {
+            toml::Value::Boolean(b) => Value::Bool(*b),
+            toml::Value::Integer(v) => Value::Number(*v as f64),
+            other => Value::Number(other.as_float().expect("a number")),
+        };
+        let known = catalogue().find(|f| f.name == name).expect("a feature");
+        row.insert(known.name, Some(value));
+    }
+    row
+}
+
+/// Decided only with half of the posterior and twice the next; what is said to decide was not logged.
+#[test]
+fn doubt_is_kept_where_it_is_due() {
+    let run = crate::support::Curve::of_loss([2.0; 20]).run();
+    let mut outcomes = BTreeMap::new();
+    for case in RULES.iter().flat_map(|r| &r.cases) {
+        let verdict = decide(&run, &RULES, &row_of_case(case), &[]);
+        let total: f64 = verdict.posterior.iter().map(|(_, p)| p).sum();
+        assert!((total - 1.0).abs() < 1e-9, "{}: {total}", case.name);
+        assert!(
+            verdict.posterior.windows(2).all(|w| w[0].1 >= w[1].1),
+            "{}",
+            case.name
+        );
+        let ((first, p), next) = (&verdict.posterior[0], verdict.posterior[1].1);
+        let decided = *first != "unknown" && *p >= 0.5 && *p >= 2.0 * next;
+        assert_eq!(
+            verdict.outcome == Outcome::Decided,
+            decided,
+            "{}: {:?}",
+            case.name,
+            verdict.posterior
+        );
+        assert_eq!(
+            verdict.cause.as_deref(),
+            decided.then_some(first.as_str()),
+            "{}",
+            case.name
+        );
+        assert!(
+            !verdict.deciding_signals.iter().any(|s| s == "loss"),
+            "{}: the loss was logged",
+            case.name
+        );
+        *outcomes.entry(verdict.outcome.name()).or_insert(0) += 1;
+    }
+    assert!(
+        outcomes["decided"] > 5 && outcomes["undecided"] > 5,
+        "{outcomes:?}"
+    );
+}
+
 /// The hardware rule with a change.
 fn broken(from: &str, to: &str) -> String {
     let text = std::fs::read_to_string(root().join("rules/hardware.toml")).expect("the rule");
@@ -330,23 +466,46 @@ fn says(error: &str, parts: &[&str]) {
 #[test]
 fn errors_of_a_bad_rule_show_the_place() {
     let text = std::fs::read_to_string(root().join("rules/hardware.toml")).expect("the rule");
-    let line_of = |part: &str| 1 + text.lines().position(|l| l.contains(part)).expect("in the file");
+    let line_of = |part: &str| {
+        1 + text
+            .lines()
+            .position(|l| l.contains(part))
+            .expect("in the file")
+    };
     let place = |part: &str| format!("line {}", line_of(part));
     let at = place("when = \"hw_event\"");
-    says(&broken("when = \"hw_event\"", "when = \"hw_evnt\""), &[&at, "hw_evnt"]);
-    says(&broken("when = \"hw_event\"", "when = \"hw_event IS NULL\""), &[&at, "is_null", "unknown"]);
+    says(
+        &broken("when = \"hw_event\"", "when = \"hw_evnt\""),
+        &[&at, "hw_evnt"],
+    );
+    says(
+        &broken("when = \"hw_event\"", "when = \"hw_event IS NULL\""),
+        &[&at, "is_null", "unknown"],
+    );
     says(&broken("when = \"hw_event\"", "when = 5"), &[&at]);
     says(&broken("ratio = 6.0", "ratio = 0.0"), &["HW1", "above 0"]);
     says(&broken("ratio = 6.0", "ratio = -2.0"), &["HW1", "above 0"]);
     says(&broken("ratio = 6.0", "ratio = nan"), &["HW1", "above 0"]);
-    says(&broken("ratio = 6.0", "ratio = 6.0\nweight = 3"), &["weight", &format!("line {}", line_of("ratio = 6.0") + 1)]);
+    says(
+        &broken("ratio = 6.0", "ratio = 6.0\nweight = 3"),
+        &["weight", &format!("line {}", line_of("ratio = 6.0") + 1)],
+    );
     says(&broken("id = \"HW2\"", "id = \"HW1\""), &["HW1", "twice"]);
     says(&broken("{hw_event}", "{no_such}"), &["HW1", "no_such"]);
     says(&broken("{hw_event}", "{hw_event"), &["HW1", "`}`"]);
     says(&broken("prior = 0.03", "prior = 0.0"), &["prior"]);
-    says(&broken("cause = \"hardware\"", "cause = \"hardwear\""), &["hardwear", "hardware"]);
-    says(&broken("kind = \"same\"", "kind = \"sam\""), &["sam", "forward-only"]);
-    says(&broken("[remedy]", "[remedi]"), &["remedi", &place("[remedy]")]);
+    says(
+        &broken("cause = \"hardware\"", "cause = \"hardwear\""),
+        &["hardwear", "hardware"],
+    );
+    says(
+        &broken("kind = \"same\"", "kind = \"sam\""),
+        &["sam", "forward-only"],
+    );
+    says(
+        &broken("[remedy]", "[remedi]"),
+        &["remedi", &place("[remedy]")],
+    );
 }
 
 #[test]
@@ -356,10 +515,17 @@ fn a_bad_file_is_named() {
     std::fs::write(&path, "cause = \"my-cause\"\n").expect("written");
     let error = parse_file(&path).expect_err("not whole").to_string();
     says(&error, &["my-cause.toml", "missing field"]);
-    let error = RuleSet::with_folder(folder.path()).expect_err("not whole").to_string();
+    let error = RuleSet::with_folder(folder.path())
+        .expect_err("not whole")
+        .to_string();
     says(&error, &["my-cause.toml"]);
     let empty = tempfile::tempdir().expect("a folder");
-    says(&RuleSet::with_folder(empty.path()).expect_err("empty").to_string(), &["no rule file"]);
+    says(
+        &RuleSet::with_folder(empty.path())
+            .expect_err("empty")
+            .to_string(),
+        &["no rule file"],
+    );
 }
 
 #[test]
@@ -368,7 +534,11 @@ fn a_folder_adds_and_replaces() {
     let text = std::fs::read_to_string(root().join("rules/hardware.toml")).expect("the rule");
     let mine = text.replace("cause = \"hardware\"", "cause = \"cosmic-rays\"");
     std::fs::write(folder.path().join("cosmic-rays.toml"), mine).expect("written");
-    std::fs::write(folder.path().join("hardware.toml"), text.replace("prior = 0.03", "prior = 0.2")).expect("written");
+    std::fs::write(
+        folder.path().join("hardware.toml"),
+        text.replace("prior = 0.03", "prior = 0.2"),
+    )
+    .expect("written");
     let set = RuleSet::with_folder(folder.path()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(set.iter().count(), CAUSES.len() + 1);
     assert!(set.get("cosmic-rays").is_some());
@@ -379,7 +549,12 @@ fn a_folder_adds_and_replaces() {
 fn features_have_one_name_and_say_what_they_measure() {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     for f in catalogue() {
-        assert_eq!(names.insert(f.name, f.id), None, "{} is there twice", f.name);
+        assert_eq!(
+            names.insert(f.name, f.id),
+            None,
+            "{} is there twice",
+            f.name
+        );
         assert!(!f.about.is_empty() && !f.needs.is_empty(), "{}", f.name);
     }
     assert!(names.len() >= 50);

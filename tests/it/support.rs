@@ -12,7 +12,8 @@ use whyspike::run::{BuildOptions, Column, Rows, Run, RunBuilder};
 use whyspike::signal::Aliases;
 
 pub(crate) static ALIASES: LazyLock<Aliases> = LazyLock::new(Aliases::built_in);
-pub(crate) static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::built_in().expect("the built-in rules"));
+pub(crate) static RULES: LazyLock<RuleSet> =
+    LazyLock::new(|| RuleSet::built_in().expect("the built-in rules"));
 
 /// The folder of the crate.
 pub(crate) fn root() -> PathBuf {
@@ -43,8 +44,8 @@ pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Run, IngestError> {
 }
 
 /// Reads a log that is good.
-pub(crate) fn read(path: PathBuf) -> Run {
-    read_all(std::slice::from_ref(&path)).unwrap_or_else(|e| panic!("{e}"))
+pub(crate) fn read(path: impl AsRef<Path>) -> Run {
+    read_all(&[path.as_ref().to_owned()]).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Values of a signal, row by row.
@@ -55,7 +56,11 @@ pub(crate) fn values(run: &Run, name: &str) -> Vec<Option<f64>> {
 /// Values of a signal, where NaN is equal to NaN and nothing is `-`.
 pub(crate) fn shown(run: &Run, name: &str) -> String {
     let word = |v: Option<f64>| v.map_or("-".to_owned(), |v| v.to_string());
-    values(run, name).into_iter().map(word).collect::<Vec<_>>().join(" ")
+    values(run, name)
+        .into_iter()
+        .map(word)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Pseudo-noise that is the same on every machine: a 64-bit linear congruential generator (Knuth's MMIX).
@@ -73,7 +78,10 @@ impl Noise {
 
     /// In [0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
@@ -94,10 +102,17 @@ impl Curve {
     /// Loss at steps counted from 1.
     pub(crate) fn of_loss(loss: impl IntoIterator<Item = f64>) -> Self {
         let loss: Vec<Option<f64>> = loss.into_iter().map(Some).collect();
-        Self { steps: (1..=loss.len() as u64).collect(), columns: vec![("loss", loss)] }
+        Self {
+            steps: (1..=loss.len() as u64).collect(),
+            columns: vec![("loss", loss)],
+        }
     }
 
-    pub(crate) fn with(mut self, name: &'static str, values: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn with(
+        mut self,
+        name: &'static str,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Self {
         let values: Vec<Option<f64>> = values.into_iter().map(Some).collect();
         assert_eq!(values.len(), self.steps.len(), "{name}");
         self.columns.push((name, values));
@@ -112,22 +127,37 @@ impl Curve {
 
     /// Adds to the loss of a step.
     pub(crate) fn raise(&mut self, step: u64, by: f64) {
-        let at = self.steps.iter().position(|s| *s == step).expect("a step of the curve");
+        let at = self
+            .steps
+            .iter()
+            .position(|s| *s == step)
+            .expect("a step of the curve");
         let loss = &mut self.column("loss")[at];
         *loss = loss.map(|v| v + by);
     }
 
     /// The first rows.
     pub(crate) fn head(&self, rows: usize) -> Self {
-        let columns = self.columns.iter().map(|(n, c)| (*n, c[..rows].to_vec())).collect();
-        Self { steps: self.steps[..rows].to_vec(), columns }
+        let columns = self
+            .columns
+            .iter()
+            .map(|(n, c)| (*n, c[..rows].to_vec()))
+            .collect();
+        Self {
+            steps: self.steps[..rows].to_vec(),
+            columns,
+        }
     }
 
     /// These rows, then those of another curve: a log in which the trainer came back.
     pub(crate) fn then(mut self, other: &Self) -> Self {
         self.steps.extend(&other.steps);
         for (name, column) in &mut self.columns {
-            let (_, more) = other.columns.iter().find(|(n, _)| n == name).expect("the same columns");
+            let (_, more) = other
+                .columns
+                .iter()
+                .find(|(n, _)| n == name)
+                .expect("the same columns");
             column.extend(more);
         }
         self
@@ -144,7 +174,14 @@ impl Curve {
         for (name, values) in &self.columns {
             rows.put(name, Column::from_options(values.iter().copied()));
         }
-        built(rows, BuildOptions { format: "generated".into(), step_base: Some(base), ..BuildOptions::default() })
+        built(
+            rows,
+            BuildOptions {
+                format: "generated".into(),
+                step_base: Some(base),
+                ..BuildOptions::default()
+            },
+        )
     }
 
     pub(crate) fn incidents(&self) -> (Run, Vec<Incident>) {
@@ -163,6 +200,17 @@ pub(crate) fn built(rows: Rows, options: BuildOptions) -> Run {
 
 /// A diagnosis with the built-in rules.
 pub(crate) fn diagnosed(run: Run, checkpoints: &str) -> Diagnosis {
-    let given = if checkpoints.is_empty() { Given::Nothing } else { Given::parse_steps(checkpoints).expect("steps") };
-    diagnose(run, &RULES, &Told { checkpoints: given, framework: None })
+    let given = if checkpoints.is_empty() {
+        Given::Nothing
+    } else {
+        Given::parse_steps(checkpoints).expect("steps")
+    };
+    diagnose(
+        run,
+        &RULES,
+        &Told {
+            checkpoints: given,
+            ..Told::default()
+        },
+    )
 }

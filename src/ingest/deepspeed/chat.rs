@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn rewards_and_rates_find_their_rows() {
-        let text = include_bytes!("../../../fixtures/logs/deepspeed/chat.log");
+        let text = include_bytes!("../../../fixtures/logs/deepspeed-chat/chat.log");
         assert_eq!(sniff(text), 85);
         for lines in [1, 2, usize::MAX] {
             let rows = read_in::<Chat>(text, lines);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn damage_does_no_harm() {
-        let text = include_bytes!("../../../fixtures/logs/deepspeed/chat.log");
+        let text = include_bytes!("../../../fixtures/logs/deepspeed-chat/chat.log");
         survives::<Chat>(text);
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Frames<'a> {
     base: u64,
     ended: bool,
     error: Option<String>,
+    /// Bytes of damaged records that were looked into.
+    looked_into: u64,
     /// Checksums of the lengths that events have.
     lengths: [u32; SHORT],
 }
@@ -52,8 +54,14 @@ impl<'a> Frames<'a> {
             base: 0,
             ended: false,
             error: None,
+            looked_into: 0,
             lengths: std::array::from_fn(|len| masked(&(len as u64).to_le_bytes())),
         }
+    }
+
+    /// Whether a record, whole or not, stands here.
+    pub(super) fn begins(&mut self) -> bool {
+        self.have(HEADER) && self.length().is_some()
     }
 
     /// The next record or loss; `None` at the end.
@@ -89,10 +97,22 @@ impl<'a> Frames<'a> {
         let data = start..start + len;
         let stored = self.buffer[data.end..].first_chunk().copied();
         if stored != Some(masked(&self.buffer[data.clone()]).to_le_bytes()) {
-            return Some(self.resume(HEADER, false));
+            let past = self.past(len);
+            return Some(self.resume(past, false));
         }
         self.unread.start = data.end + FOOTER;
         Some(Found::Record(data))
+    }
+
+    /// How far to go on from a record whose data are damaged: its length may be, too, so others may begin inside of
+    /// it. Looking into ever more of them would never end.
+    fn past(&mut self, len: usize) -> usize {
+        self.looked_into += len as u64;
+        if self.looked_into > self.offset() + LARGEST as u64 {
+            HEADER + len + FOOTER
+        } else {
+            HEADER
+        }
     }
 
     /// The length of the next record, if its checksum matches.
@@ -166,6 +186,9 @@ impl<'a> Frames<'a> {
     }
 
     fn fill(&mut self, want: usize) -> bool {
+        if self.ended {
+            return false;
+        }
         self.buffer.copy_within(self.unread.clone(), 0);
         self.base += self.unread.start as u64;
         self.unread = 0..self.unread.len();
@@ -299,6 +322,20 @@ mod tests {
         // Bytes that are missing from the middle of a record.
         let (records, losses) = read(&[&a[..15], &b[..]].concat());
         assert_eq!((records.len(), losses.len()), (1, 1));
+    }
+
+    #[test]
+    fn records_that_claim_each_other_end() {
+        let len = 1_000_000_u64.to_le_bytes();
+        let header = [&len[..], &masked(&len).to_le_bytes()].concat();
+        let bytes = header.repeat(1_000_000);
+        let mut input = bytes.as_slice();
+        let mut frames = Frames::new(&mut input);
+        let mut losses = 0;
+        while let Some(frame) = frames.next() {
+            losses += usize::from(matches!(frame, Frame::Lost { .. }));
+        }
+        assert!(losses > 10);
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(super) struct Table {
     time: usize,
     /// First row of the segment.
     start: usize,
+    /// The row before which the last start of the trainer is marked.
+    started: usize,
     segment: u32,
     /// Segment and step of the last value of each slot.
     seen: Vec<(u32, u64)>,
@@ -45,10 +47,13 @@ impl Table {
     pub(super) fn new() -> Self {
         let mut rows = Rows::default();
         let time = rows.slot("time");
+        // Every start of a trainer opens a file, with or without a record that says so.
+        rows.mark(EventKind::Start, None, None);
         Self {
             rows,
             time,
             start: 0,
+            started: 0,
             segment: 1,
             seen: vec![(0, 0)],
             strays: Vec::new(),
@@ -76,6 +81,9 @@ impl Table {
     pub(super) fn mark(&mut self, kind: EventKind, step: Option<u64>, path: Option<String>) {
         if kind == EventKind::Start {
             self.begin_segment();
+            if std::mem::replace(&mut self.started, self.start) == self.start {
+                return;
+            }
         }
         self.rows.mark(kind, step, path);
     }
@@ -160,6 +168,10 @@ impl Table {
                 self.budget.refused()
             );
             self.rows.lose("", what);
+        }
+        if self.rows.steps.is_empty() {
+            // Only a header, or nothing that is a scalar.
+            self.rows.marks.clear();
         }
         let mut strays = std::mem::take(&mut self.strays);
         if !strays.is_empty() {
@@ -259,7 +271,7 @@ mod tests {
                     wall: 0.5,
                     value,
                 },
-            )
+            );
         };
         add(&mut t, loss, 15, 8.8);
         add(&mut t, eval, 12, 1.0);
@@ -274,7 +286,7 @@ mod tests {
         assert_eq!(column(&rows, "eval")[3..5], [Some(1.0), Some(3.0)]);
         assert_eq!(column(&rows, "other")[3], Some(2.0));
         assert_eq!(column(&rows, "time")[3], Some(500.0));
-        assert_eq!(rows.marks[0].row, 3);
+        assert_eq!((rows.marks[0].row, rows.marks[1].row), (0, 3));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The framing of `.wandb` files: a LevelDB log of 32 KiB blocks, and records that may span them.
+//! The framing of `.wandb` files: a log in the manner of `LevelDB`, of 32 KiB blocks and records that may span them.
 
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -260,6 +260,9 @@ impl<'a> Blocks<'a> {
     }
 
     fn fill(&mut self, want: usize) -> bool {
+        if self.ended {
+            return false;
+        }
         self.buffer.copy_within(self.unread.clone(), 0);
         self.base += self.unread.start as u64;
         self.unread = 0..self.unread.len();
