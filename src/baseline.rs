@@ -52,7 +52,7 @@ pub fn quantum(values: &[f64]) -> f64 {
     if smallest.is_finite() { smallest } else { 0.0 }
 }
 
-/// Slope by two half medians (detection.md §2): robust, and linear in time.
+/// Slope by two half medians (rules/SOURCES.md): robust, and linear in time.
 pub fn half_median_slope(x: &[f64], y: &[f64]) -> f64 {
     let half = y.len() / 2;
     if half == 0 {

@@ -1,6 +1,6 @@
 //! How often to save a checkpoint and how many to keep: what machine failures ask for, and what loss spikes ask for.
 //!
-//! Times are in seconds. The formulas and the numbers that test them are those of rollback-and-resume.md §7.
+//! Times are in seconds. The formulas and the numbers that test them are those of rules/SOURCES.md
 
 /// What a checkpoint and a failure cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,7 +109,7 @@ mod tests {
         assert!((value - golden).abs() <= within, "{value} is not {golden}");
     }
 
-    /// rollback-and-resume.md §7, M = 11 135 s and R = 600 s: d, Young, Daly, waste, G, exact at Young and at Daly.
+    /// rules/SOURCES.md, M = 11 135 s and R = 600 s: d, Young, Daly, waste, G, exact at Young and at Daly.
     const TABLE: [[f64; 7]; 6] = [
         [1.0, 149.0, 149.0, 1.34, 0.9332, 0.9349, 0.9349],
         [5.0, 334.0, 330.0, 3.00, 0.9174, 0.9194, 0.9194],

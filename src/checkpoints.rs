@@ -20,7 +20,7 @@ mod siblings;
 mod torchtitan;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -133,6 +133,7 @@ fn spaced(run: &Run, every: u64, keep: Option<u64>) -> impl Iterator<Item = u64>
 fn logged(run: &Run) -> Inventory {
     let mut saved: BTreeMap<u64, Option<String>> = BTreeMap::new();
     let mut started: Vec<u64> = Vec::new();
+    let mut ended: BTreeSet<u64> = BTreeSet::new();
     for event in &run.events {
         let Some(step) = event.step else { continue };
         match event.kind {
@@ -143,6 +144,7 @@ fn logged(run: &Run) -> Inventory {
                     .clone()
                     .or_else(|| saved.get(&step).cloned().flatten());
                 saved.insert(step, path);
+                ended.insert(step);
             }
             EventKind::Deleted => {
                 saved.remove(&step);
@@ -155,7 +157,7 @@ fn logged(run: &Run) -> Inventory {
     }
     let mut unfinished: Vec<u64> = started
         .into_iter()
-        .filter(|s| !saved.contains_key(s))
+        .filter(|s| !saved.contains_key(s) && !ended.contains(s))
         .collect();
     unfinished.sort_unstable();
     unfinished.dedup();

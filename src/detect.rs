@@ -1,6 +1,6 @@
 //! Finds incidents: stretches where loss or gradient norm left its own recent level, with onset, peak, return, shape.
 //!
-//! Two detectors, since each is blind where the other sees (detection.md §5): a pointwise robust z for acute events,
+//! Two detectors, since each is blind where the other sees (rules/SOURCES.md): a pointwise robust z for acute events,
 //! and for chronic ones a CUSUM against a frozen level together with a test against the best level reached earlier.
 //! Everything is measured in steps; a log that prints every k-th step has fewer rows, not other windows.
 
@@ -114,10 +114,10 @@ impl Shape {
     }
 }
 
-/// Steps within which a transient incident is back: `max(50, 3/(1−β₂))` of detection.md §4 at β₂ = 0.95, what nearly
+/// Steps within which a transient incident is back: `max(50, 3/(1−β₂))` of rules/SOURCES.md at β₂ = 0.95, what nearly
 /// all large runs use. A run's own β₂ does not widen it: with 0.999 nothing but transients would be left.
 pub const TRANSIENT_STEPS: u64 = 60;
-/// Steps after which an incident that has not come back is given up (detection.md §4: recoverable within 2000).
+/// Steps after which an incident that has not come back is given up (rules/SOURCES.md: recoverable within 2000).
 pub const HORIZON_STEPS: u64 = 2000;
 
 /// The level of a series of log₁₀ values, for a signal whose healthy spread is that of a gradient norm.

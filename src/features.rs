@@ -1,4 +1,4 @@
-//! The named measurements of an incident, F01 to F50 of causes.md §5 and the outcomes of replays.
+//! The named measurements of an incident, F01 to F50 of rules/SOURCES.md and the outcomes of replays.
 //!
 //! A feature whose signals were not logged is unknown (`None`), never zero; a value that is not finite is unknown too,
 //! for a NaN must not reach a condition.

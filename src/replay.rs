@@ -4,12 +4,12 @@ use crate::baseline::{pearson, residuals};
 use crate::detect::{Incident, Kind};
 use crate::run::{Attempt, Run};
 
-/// Fewest common rows for a correlation (causes.md §5: with fewer, a scan over lags fires by chance).
+/// Fewest common rows for a correlation (rules/SOURCES.md: with fewer, a scan over lags fires by chance).
 const FEWEST: usize = 20;
-/// Correlation above which the data are the same, and below which they differ (causes.md M2b, OP9).
+/// Correlation above which the data are the same, and below which they differ (rules/SOURCES.md M2b, OP9).
 const SAME: f64 = 0.8;
 const OTHER: f64 = 0.3;
-/// Half-width of the rolling median that detrends (causes.md M2).
+/// Half-width of the rolling median that detrends (rules/SOURCES.md M2).
 const HALF: usize = 20;
 /// Lags looked at, in rows, either way.
 const LAGS: usize = 50;

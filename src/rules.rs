@@ -227,7 +227,7 @@ fn rule_files(folder: &Path) -> Result<BTreeMap<String, PathBuf>, RuleError> {
 }
 
 /// Passive evidence of a group moves the odds by no more than this, an experiment's result by no more than that
-/// (causes.md §6).
+/// (rules/SOURCES.md).
 const PASSIVE_CAP: (f64, f64) = (0.1, 12.0);
 const EXPERIMENT_CAP: (f64, f64) = (0.02, 50.0);
 /// The group of results of experiments.

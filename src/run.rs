@@ -250,10 +250,8 @@ impl Run {
 
     /// The attempt that a row belongs to.
     pub fn attempt_of(&self, row: usize) -> u32 {
-        self.attempts
-            .iter()
-            .find(|a| a.rows.contains(&row))
-            .map_or(0, |a| a.index)
+        let after = self.attempts.partition_point(|a| a.rows.end <= row);
+        self.attempts.get(after).map_or(0, |a| a.index)
     }
 
     /// The first step of `attempt` that a later attempt repeats: its rows from there on are superseded.

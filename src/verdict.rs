@@ -6,11 +6,11 @@ use crate::features::{Row, feature};
 use crate::rules::{CAUSES, Finding, Outlook, RuleSet, capped_log, experiment_kinds};
 use crate::run::Run;
 
-/// Probability that none of the known causes is to blame, before any evidence (causes.md §6).
+/// Probability that none of the known causes is to blame, before any evidence (rules/SOURCES.md).
 const PRIOR_UNKNOWN: f64 = 0.07;
 /// A cause is decided with at least this posterior …
 const DECIDED: f64 = 0.5;
-/// … and this many times the next one (causes.md §6).
+/// … and this many times the next one (rules/SOURCES.md).
 const LEAD: f64 = 2.0;
 /// Below this posterior, with `unknown` in front, everything known speaks against every cause.
 const UNEXPLAINED: f64 = 0.5;

@@ -123,7 +123,7 @@ fn spikes(out: &mut String, args: &Args, s: &Stability) {
         s.keep, s.spacing, s.sparse_spacing, s.sparse_reach
     );
     out.push_str(
-        "\x1b[2m  way back max(1000, 3 / (1 - beta2)), at most 100 steps apart (rollback-and-resume.md §7)\n  \
+        "\x1b[2m  way back max(1000, 3 / (1 - beta2)), at most 100 steps apart (rules/SOURCES.md)\n  \
          3 memories undo what a stale second moment did; the deepest rollback of use was 4000 steps\n  \
          what is saved within 5 memories after a spike carries it and does not count\x1b[0m\n",
     );

@@ -27,7 +27,7 @@ pub(super) struct Episode {
     pub(super) non_finite: usize,
 }
 
-/// Rows before an alarm in which a foreshock belongs to the episode (detection.md §4: 20 steps).
+/// Rows before an alarm in which a foreshock belongs to the episode (rules/SOURCES.md: 20 steps).
 const FORESHOCK: usize = 20;
 /// z of a foreshock, and of a row that belongs to the departure.
 const FORESHOCK_Z: f64 = 4.0;
@@ -41,7 +41,7 @@ const RETURN_ROWS: usize = 10;
 const RETURN_FEWEST: usize = 5;
 /// The fewest before a hole. After one a single row is enough: excerpts print a line or two from after an event.
 const RETURN_BEFORE_HOLE: usize = 2;
-/// The return needs a median excess below the largest of these: scales, nats, share of the peak (detection.md §4,
+/// The return needs a median excess below the largest of these: scales, nats, share of the peak (rules/SOURCES.md,
 /// which has 2 scales: the median of ten rows strays by 0.4, so 1.5 is enough and lets a lasting shift show).
 const RETURN_SCALES: f64 = 1.5;
 const RETURN_NATS: f64 = 0.02;

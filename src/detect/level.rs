@@ -2,19 +2,19 @@
 
 use crate::baseline::{MAD_TO_SD, median, quantile, quantum};
 
-/// Relative noise of a healthy per-step loss (causes.md M1: 0.3 to 3.7 %, typically 1 %).
+/// Relative noise of a healthy per-step loss (rules/SOURCES.md M1: 0.3 to 3.7 %, typically 1 %).
 pub(crate) const PRIOR_LOSS_NOISE: f64 = 0.01;
-/// Healthy sd of log₁₀ of the gradient norm (detection.md §2: 0.03 to 0.1).
+/// Healthy sd of log₁₀ of the gradient norm (rules/SOURCES.md: 0.03 to 0.1).
 pub(crate) const PRIOR_GRAD_NOISE: f64 = 0.1;
 /// Rows that the prior noise is worth, and the number of rows from which on it counts no more.
 const PRIOR_ROWS: f64 = 8.0;
 const ENOUGH_ROWS: usize = 64;
-/// The scale is never below this share of the level (detection.md §2).
+/// The scale is never below this share of the level (rules/SOURCES.md).
 const FLOOR: f64 = 0.001;
 /// Rows whose median is "the level of right now", against which a steep but flattening descent is compared.
 const NOW: usize = 16;
 /// How wrong the extrapolation of a steep trend may be, as a share of what it extrapolates. Widens the scale in the
-/// early descent (detection.md T07) and vanishes once the loss is flat.
+/// early descent (rules/SOURCES.md T07) and vanishes once the loss is flat.
 const EXTRAPOLATION: f64 = 0.1;
 /// Upper quantile that widens the scale where the noise has a heavy upper tail, and the normal quantile there.
 const TAIL: f64 = 0.975;
@@ -120,7 +120,7 @@ fn median_with(y: &[f64], scratch: &mut Vec<f64>) -> f64 {
     median(scratch)
 }
 
-/// Two-half-median slope (detection.md §2) of rows in order of step.
+/// Two-half-median slope (rules/SOURCES.md) of rows in order of step.
 fn slope(x: &[f64], y: &[f64], scratch: &mut Vec<f64>) -> f64 {
     let half = y.len() / 2;
     let late = y.len() - half;

@@ -7,13 +7,13 @@ use crate::detect::episode::{Episode, follow};
 use crate::detect::level::{Level, PRIOR_GRAD_NOISE, PRIOR_LOSS_NOISE, Prior};
 use crate::detect::series::Series;
 
-/// How a signal is watched. The numbers are those of detection.md §2 and §5 where it gives them.
+/// How a signal is watched. The numbers are those of rules/SOURCES.md where it gives them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watch {
     /// What is known of the signal beforehand.
     pub(super) prior: Prior,
     /// Robust z of a single row that raises an alarm: 6 finds several times more real spikes than the untrended rule
-    /// at 5 false hits in 131 000 points (detection.md §5.2).
+    /// at 5 false hits in 131 000 points (rules/SOURCES.md).
     pub(super) acute_z: f64,
     /// CUSUM alarm: h = 10 for paging (average run length 1.4e5 on normal noise).
     pub(super) cusum_h: f64,

@@ -8,17 +8,17 @@ use crate::detect::series::Series;
 use crate::detect::{HORIZON_STEPS, Incident, Kind, Shape, TRANSIENT_STEPS};
 use crate::run::{Attempt, Run};
 
-/// Steps of a flat stretch after which a level is a new level (causes.md F07 looks at 200 steps).
+/// Steps of a flat stretch after which a level is a new level (rules/SOURCES.md F07 looks at 200 steps).
 const SETTLED_STEPS: f64 = 200.0;
-/// A shift smaller than this many nats is none (detection.md §4).
+/// A shift smaller than this many nats is none (rules/SOURCES.md).
 const SHIFT_NATS: f64 = 0.005;
 /// A departure that keeps more than this share of its peak excess has not come back.
 const STAYS: f64 = 0.5;
-/// So many separate peaks make a lull of fewer than so many steps at the end of the log no return (detection.md §4:
+/// So many separate peaks make a lull of fewer than so many steps at the end of the log no return (rules/SOURCES.md:
 /// three spikes within 1000 steps).
 const REPEATS: usize = 4;
 const REPEAT_STEPS: f64 = 50.0;
-/// Within so many nats of the loss of an untrained model it has lost what it learned (detection.md §4).
+/// Within so many nats of the loss of an untrained model it has lost what it learned (rules/SOURCES.md).
 const NEAR_UNTRAINED: f64 = 0.5;
 /// log of the largest vocabulary in use (about 260 000), where the log does not show an untrained model.
 const LARGEST_LN_V: f64 = 12.5;

@@ -105,7 +105,7 @@ fn halvings(c: &Context<'_>, from: f64, until: f64) -> Option<f64> {
 }
 
 /// The step at which an fp16 run has found its loss scale: until then a process skips updates by design
-/// (formats.md §20 case 46).
+/// (rules/SOURCES.md case 46).
 fn scale_found(c: &Context<'_>) -> f64 {
     let rows = c.attempt.rows.clone();
     let searching = |row: &usize| {

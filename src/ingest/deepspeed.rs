@@ -191,7 +191,7 @@ impl Shared {
                 rows.set(slot, value);
             }
         }
-        note_beta2(report, rows);
+        note(report, rows);
     }
 
     /// Reads a line about overflows, checkpoints or speed. Returns the samples per second, if it tells them.
@@ -236,7 +236,11 @@ impl Shared {
     }
 }
 
-fn note_beta2(report: &Report, rows: &mut Rows) {
+/// Notes what a report says of the configuration. Its rate is read after the scheduler's step: it is that of the next
+/// update.
+fn note(report: &Report, rows: &mut Rows) {
+    let offset = rows.facts.entry("lr_offset".to_owned());
+    offset.or_insert_with(|| "1".to_owned());
     if let Some(beta2) = report.beta2 {
         let fact = rows.facts.entry("adam_beta2".to_owned());
         fact.or_insert_with(|| beta2.to_string());
@@ -317,6 +321,7 @@ mod tests {
                 rows.facts.get("framework_version").map(String::as_str),
                 Some("0.9.1")
             );
+            assert_eq!(rows.facts["lr_offset"], "1");
             assert_eq!(rows.losses.len(), 2);
         }
     }
@@ -328,7 +333,7 @@ mod tests {
         );
         assert_eq!(rows.steps, [10, 20]);
         assert!(column(&rows, "lr").iter().all(Option::is_none));
-        assert!(rows.facts.is_empty());
+        assert!(!rows.facts.contains_key("adam_beta2"));
         let rows = read("step=10, skipped=2\nsteps: 10 of 20\nsteps: x loss: 1 iter time (s): 2\n");
         assert!(rows.steps.is_empty());
     }

@@ -12,6 +12,8 @@ const MOST_NAMES: usize = 4096;
 const MOST_TOLD: usize = 20;
 /// The longest number with its thousands commas.
 const LONGEST_NUMBER: usize = 48;
+/// The longest progress bar.
+pub(super) const LONGEST_BAR: usize = 4096;
 const DAY: f64 = 86_400_000.0;
 
 /// Columns by field name. Records have the same fields in the same order, so the next name is nearly always known.
@@ -253,6 +255,16 @@ pub(super) fn pairs<'a>(
     })
 }
 
+/// What stands in the bracket of a progress bar that was opened before, whether the bracket is whole, and what follows.
+/// Another bar may have been written over its end: what follows is then all of it.
+pub(super) fn bracket(text: &[u8]) -> (&[u8], bool, &[u8]) {
+    let near = &text[..text.len().min(LONGEST_BAR)];
+    match memchr::memchr2(b'[', b']', near) {
+        Some(end) if near[end] == b']' => (&text[..end], true, &text[end..]),
+        other => (&text[..other.unwrap_or(near.len())], false, text),
+    }
+}
+
 /// The first field of a flat JSON object, its quotes taken off, and what follows it.
 pub(super) fn json_field(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let start = memchr::memchr(b'"', text)? + 1;
@@ -398,6 +410,13 @@ pub(super) mod tests {
             [(br#"a \"b"#, br"c, \\"), (b"d", b"1.5"), (b"e", b"nan")];
         assert_eq!(found, expected);
         assert!(json_field(br#"{"cut": "x\"#).is_none() && json_field(b"{}").is_none());
+    }
+
+    #[test]
+    fn brackets_of_bars() {
+        assert_eq!(bracket(b"a=1] x"), (&b"a=1"[..], true, &b"] x"[..]));
+        let cut = &b"a=1train: 2/3 [a=2]"[..];
+        assert_eq!(bracket(cut), (&cut[..14], false, cut));
     }
 
     #[test]

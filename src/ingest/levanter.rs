@@ -65,8 +65,9 @@ struct Bar {
 fn bar(text: &[u8]) -> Option<(Bar, &[u8])> {
     let mut rest = text;
     while let Some(after) = fields::after(rest, "train") {
-        if let Some(found) = drawn(after).or_else(|| logged(after)) {
-            return Some(found);
+        let near = &after[..after.len().min(fields::LONGEST_BAR)];
+        if let Some((bar, rest)) = drawn(near).or_else(|| logged(near)) {
+            return Some((bar, &after[near.len() - rest.len()..]));
         }
         rest = after;
     }
@@ -84,12 +85,10 @@ fn drawn(text: &[u8]) -> Option<(Bar, &[u8])> {
     cursor.eat("/")?;
     cursor.digits()?;
     cursor.eat(" [")?;
-    let inside = cursor.rest();
-    let end = memchr::memchr(b']', inside);
-    let (inside, rest) = inside.split_at(end.unwrap_or(inside.len()));
+    let (inside, whole, rest) = fields::bracket(cursor.rest());
     let bar = Bar {
         step,
-        loss: loss(inside, end.is_some()),
+        loss: loss(inside, whole),
         fresh: fields::after(inside, "<?").is_some(),
         rounded: false,
     };
@@ -274,6 +273,16 @@ mod tests {
         assert_eq!(column(&rows, "loss")[0], Some(3.25));
         assert!(column(&rows, "loss")[1].is_some_and(f64::is_nan));
         assert_eq!(rows.facts.get("step_digits").map(String::as_str), Some("3"));
+    }
+
+    #[test]
+    fn a_bar_written_over_another() {
+        let torn = &bar_of(3, "2.5")[..50];
+        let text = format!("{torn}{}\n", &bar_of(4, "2.25")[1..]);
+        assert_eq!(read(&text).steps, [4]);
+        // Bars without an end must not be searched for one again and again.
+        assert!(read(&"train: 1%|| 1/2 [".repeat(200_000)).steps.is_empty());
+        assert!(read(&"train 1it/".repeat(200_000)).steps.is_empty());
     }
 
     #[test]

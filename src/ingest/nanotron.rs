@@ -135,6 +135,8 @@ impl Records for Iterations {
         records::settle_saves(rows);
         if !rows.steps.is_empty() {
             rows.facts.insert("loss_digits".to_owned(), "3".to_owned());
+            // The rate is read after the scheduler's step: it is that of the next update.
+            rows.facts.insert("lr_offset".to_owned(), "1".to_owned());
         }
     }
 }
@@ -201,6 +203,7 @@ mod tests {
             assert_eq!(marks(&rows, EventKind::Saved), [(4, Some(11))]);
             assert_eq!(marks(&rows, EventKind::Loaded), [(5, Some(10))]);
             assert_eq!(rows.facts["seq_length"], "4096");
+            assert_eq!(rows.facts["lr_offset"], "1");
             assert_eq!(rows.losses.len(), 1);
         }
     }

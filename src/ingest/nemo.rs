@@ -77,13 +77,12 @@ fn bar(text: &[u8]) -> Option<Bar<'_>> {
         let Some((done, inside)) = opening(after) else {
             continue;
         };
-        let end = memchr::memchr(b']', inside);
-        let (fields, rest) = inside.split_at(end.unwrap_or(inside.len()));
+        let (fields, whole, rest) = fields::bracket(inside);
         if fields::after(fields, "reduced_train_loss=").is_some() {
             return Some(Bar {
                 done,
                 fields,
-                whole: end.is_some(),
+                whole,
                 rest,
             });
         }
@@ -342,6 +341,11 @@ mod tests {
         assert_eq!(column(&rows, "interval"), [Some(1.0); 4]);
         assert!(rows.find("loss").is_none() && rows.find("consumed_samples").is_none());
         assert_eq!(column(&rows, "val_loss")[..2], [Some(3.5), None]);
+    }
+
+    #[test]
+    fn bars_without_an_end() {
+        assert!(read(&"| 1/2 [".repeat(200_000)).steps.is_empty());
     }
 
     #[test]

@@ -107,10 +107,10 @@ fn wait(s: &Situation<'_>) -> (Action, String) {
         .last()
         .map_or(0, |(_, n)| *n);
     let odds = match 31 - by {
-        0 => "none of 31 measured spikes that came back took this long (causes.md M5, one recipe)"
+        0 => "none of 31 measured spikes that came back took this long (rules/SOURCES.md M5, one recipe)"
             .to_owned(),
         left => format!(
-            "{left} of 31 measured spikes came back only after more steps than this (causes.md M5, one recipe)"
+            "{left} of 31 measured spikes came back only after more steps than this (rules/SOURCES.md M5, one recipe)"
         ),
     };
     let text = format!(

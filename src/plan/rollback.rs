@@ -17,9 +17,9 @@ pub struct Candidate {
     pub why: String,
 }
 
-/// Steps before the onset that are kept between it and any checkpoint (rollback-and-resume.md §6).
+/// Steps before the onset that are kept between it and any checkpoint (rules/SOURCES.md).
 const LEAST_MARGIN: u64 = 20;
-/// Memories of Adam after an incident during which a checkpoint carries its traces (rollback-and-resume.md §5).
+/// Memories of Adam after an incident during which a checkpoint carries its traces (rules/SOURCES.md).
 const CONTAMINATED_MEMORIES: f64 = 5.0;
 /// Candidates that a plan lists.
 const LISTED: usize = 6;
@@ -92,7 +92,7 @@ fn lost(s: &Situation<'_>, step: u64) -> u64 {
 
 fn no_way(s: &Situation<'_>, reach: &Reach) -> String {
     if s.inventory.checkpoints.is_empty() {
-        return "no checkpoint is known: give them with --checkpoint-steps or --checkpoint-every"
+        return "no checkpoint is known: give them with --checkpoints DIR, --checkpoint-steps or --checkpoint-every"
             .to_owned();
     }
     let unfit = s

@@ -5,7 +5,7 @@ use crate::plan::{Situation, Skip};
 use crate::run::Run;
 use crate::verdict::Outcome;
 
-/// Longest skip (rollback-and-resume.md §6).
+/// Longest skip (rules/SOURCES.md).
 const LONGEST: u64 = 500;
 /// Rows before and after the disturbance, for bad data: the loader may run a batch ahead of the log.
 const LEAD: u64 = 1;

@@ -32,6 +32,8 @@ struct RunPart<'a> {
     step_base_known: bool,
     signals: Vec<&'a str>,
     missing: &'a [&'static str],
+    checkpoints: Vec<u64>,
+    checkpoint_warnings: &'a [String],
     data_losses: Vec<Value>,
 }
 
@@ -69,6 +71,8 @@ fn run(d: &Diagnosis) -> RunPart<'_> {
         step_base_known: d.run.meta.base_known,
         signals: d.run.columns().map(|(n, _)| n).collect(),
         missing: &d.missing,
+        checkpoints: d.inventory.checkpoints.iter().map(|c| c.step).collect(),
+        checkpoint_warnings: &d.inventory.warnings,
         data_losses: losses
             .map(|l| json!({ "source": l.source, "place": l.place, "what": l.what }))
             .collect(),

@@ -244,6 +244,10 @@ fn would_decide(out: &mut String, x: &Diagnosed) {
 }
 
 fn footer(out: &mut String, d: &Diagnosis) {
+    for (n, warning) in d.inventory.warnings.iter().take(MOST_LOSSES).enumerate() {
+        let label = if n == 0 { "note" } else { "" };
+        labelled(out, label, warning);
+    }
     let leaned = d.incidents.iter().any(|i| i.incident.level.prior);
     if leaned {
         let text = "with few rows before it, the noise of the loss leans on that of a healthy run: about 1 % of its level";

@@ -1,4 +1,4 @@
-//! Accelerate: `load_state` and `skip_first_batches` (rollback-and-resume.md §2).
+//! Accelerate: `load_state` and `skip_first_batches` (rules/SOURCES.md).
 
 use crate::resume::shared::{Jump, back, prefix};
 use crate::resume::{Framework, Request, Resume};

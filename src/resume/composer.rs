@@ -1,4 +1,4 @@
-//! Composer with Streaming: `load_path`, and the sample position in the checkpoint (rollback-and-resume.md §2).
+//! Composer with Streaming: `load_path`, and the sample position in the checkpoint (rules/SOURCES.md).
 
 use crate::resume::shared::{Jump, back, prefix, whole};
 use crate::resume::{Framework, Request, Resume};

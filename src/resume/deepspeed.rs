@@ -1,4 +1,4 @@
-//! DeepSpeed without a framework on top: `load_checkpoint` with a tag (rollback-and-resume.md §2).
+//! DeepSpeed without a framework on top: `load_checkpoint` with a tag (rules/SOURCES.md).
 
 use crate::resume::shared::{back, cannot_skip, root};
 use crate::resume::{Framework, Request, Resume};

@@ -1,4 +1,4 @@
-//! `FlagScale`: Megatron's way back, and one window of samples or iterations (rollback-and-resume.md §2).
+//! `FlagScale`: Megatron's way back, and one window of samples or iterations (rules/SOURCES.md).
 
 use crate::resume::megatron::{SURVIVES, load};
 use crate::resume::shared::back;

@@ -1,4 +1,4 @@
-//! gpt-neox: the file `latest` (rollback-and-resume.md §2).
+//! gpt-neox: the file `latest` (rules/SOURCES.md).
 
 use crate::resume::shared::{back, cannot_skip, root};
 use crate::resume::{Framework, Request, Resume};

@@ -1,4 +1,4 @@
-//! Hugging Face Trainer: `resume_from_checkpoint` (rollback-and-resume.md §2).
+//! Hugging Face Trainer: `resume_from_checkpoint` (rules/SOURCES.md).
 
 use crate::resume::shared::{back, cannot_skip, whole};
 use crate::resume::{Framework, Request, Resume};

@@ -1,4 +1,4 @@
-//! `InternEvo`: `ckpt.load_ckpt_info` and `data.skip_batches` (rollback-and-resume.md §2).
+//! `InternEvo`: `ckpt.load_ckpt_info` and `data.skip_batches` (rules/SOURCES.md).
 
 use crate::resume::shared::{back, in_force, joined, repeated, whole};
 use crate::resume::{Framework, Request, Resume};

@@ -1,4 +1,4 @@
-//! levanter: `--trainer.load_checkpoint_path` (rollback-and-resume.md §2).
+//! levanter: `--trainer.load_checkpoint_path` (rules/SOURCES.md).
 
 use crate::resume::shared::{back, cannot_skip, whole};
 use crate::resume::{Framework, Request, Resume};

@@ -1,4 +1,4 @@
-//! Lightning: `ckpt_path` (rollback-and-resume.md §2).
+//! Lightning: `ckpt_path` (rules/SOURCES.md).
 
 use crate::resume::shared::{back, cannot_skip};
 use crate::resume::{Framework, Request, Resume};

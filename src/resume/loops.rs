@@ -1,4 +1,4 @@
-//! Small models of the frameworks' training loops, written from rollback-and-resume.md §2 and the loops themselves, that
+//! Small models of the frameworks' training loops, written from rules/SOURCES.md and the loops themselves, that
 //! read a printed command back: what is left out must be what was planned.
 
 use std::collections::VecDeque;

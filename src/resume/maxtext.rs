@@ -1,4 +1,4 @@
-//! MaxText with grain: `load_full_state_path`, or nothing but older checkpoints left (rollback-and-resume.md §2).
+//! MaxText with grain: `load_full_state_path`, or nothing but older checkpoints left (rules/SOURCES.md).
 
 use crate::resume::shared::{back, cannot_skip, whole};
 use crate::resume::{Framework, Request, Resume};

@@ -1,4 +1,4 @@
-//! Megatron-LM: `--ckpt-step` and `--iterations-to-skip` (rollback-and-resume.md §2).
+//! Megatron-LM: `--ckpt-step` and `--iterations-to-skip` (rules/SOURCES.md).
 
 use crate::resume::shared::{Jump, Range, back, in_force, joined, repeated, root};
 use crate::resume::{Framework, Request, Resume};

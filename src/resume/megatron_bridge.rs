@@ -1,4 +1,4 @@
-//! Megatron-Bridge: `checkpoint.ckpt_step` and `train.iterations_to_skip` (rollback-and-resume.md §2).
+//! Megatron-Bridge: `checkpoint.ckpt_step` and `train.iterations_to_skip` (rules/SOURCES.md).
 
 use crate::resume::megatron::{SURVIVES, scheduler};
 use crate::resume::shared::{Range, back, in_force, joined, repeated, root};

@@ -1,4 +1,4 @@
-//! Megatron-DeepSpeed and its forks: `BigScience`, Argonne, GLM-130B (rollback-and-resume.md §2).
+//! Megatron-DeepSpeed and its forks: `BigScience`, Argonne, GLM-130B (rules/SOURCES.md).
 
 use crate::resume::shared::{Range, back, dashed, earlier, in_force, joined, repeated, root};
 use crate::resume::{Framework, Request, Resume};

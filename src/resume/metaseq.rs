@@ -1,4 +1,4 @@
-//! metaseq: `--restore-file` and `dataset.skip_batches` (rollback-and-resume.md §2).
+//! metaseq: `--restore-file` and `dataset.skip_batches` (rules/SOURCES.md).
 
 use crate::resume::shared::{Range, back, dashed, earlier, whole};
 use crate::resume::{Framework, Request, Resume};

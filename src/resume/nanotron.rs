@@ -1,4 +1,4 @@
-//! nanotron: `resume_checkpoint_path`, and the sample counts in the checkpoint (rollback-and-resume.md §2).
+//! nanotron: `resume_checkpoint_path`, and the sample counts in the checkpoint (rules/SOURCES.md).
 
 use crate::resume::shared::{Jump, back, prefix, whole};
 use crate::resume::{Framework, Request, Resume};

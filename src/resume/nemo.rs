@@ -1,4 +1,4 @@
-//! NeMo 2: `AutoResume` with a path, and the sample position in the checkpoint (rollback-and-resume.md §2).
+//! NeMo 2: `AutoResume` with a path, and the sample position in the checkpoint (rules/SOURCES.md).
 
 use crate::resume::shared::{Jump, back, prefix};
 use crate::resume::{Framework, Request, Resume};

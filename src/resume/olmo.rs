@@ -1,4 +1,4 @@
-//! `OLMo` v1: `--load_path` and `--fast_forward_batches` (rollback-and-resume.md §2); and what is only called olmo.
+//! `OLMo` v1: `--load_path` and `--fast_forward_batches` (rules/SOURCES.md); and what is only called olmo.
 
 use crate::resume::olmo_core;
 use crate::resume::shared::{Jump, back, prefix, whole};

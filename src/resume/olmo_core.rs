@@ -1,4 +1,4 @@
-//! OLMo-core: `load_path` and `steps_to_skip` (rollback-and-resume.md §2).
+//! OLMo-core: `load_path` and `steps_to_skip` (rules/SOURCES.md).
 
 use crate::resume::shared::{back, in_force, joined, repeated, whole};
 use crate::resume::{Framework, Request, Resume};

@@ -1,4 +1,4 @@
-//! torchdata's `StatefulDataLoader` in a loop of one's own (rollback-and-resume.md §2).
+//! torchdata's `StatefulDataLoader` in a loop of one's own (rules/SOURCES.md).
 
 use crate::resume::pytorch::{path, with_loop};
 use crate::resume::shared::back;

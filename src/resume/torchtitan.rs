@@ -1,4 +1,4 @@
-//! torchtitan: `--checkpoint.load_step` (rollback-and-resume.md §2).
+//! torchtitan: `--checkpoint.load_step` (rules/SOURCES.md).
 
 use crate::resume::shared::{back, cannot_skip};
 use crate::resume::{Framework, Request, Resume};

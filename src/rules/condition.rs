@@ -52,7 +52,7 @@ impl TryFrom<String> for Condition {
 }
 
 impl Condition {
-    /// Parses and checks a condition (codebases.md §3.2: both parts of the check are needed).
+    /// Parses and checks a condition (rules/SOURCES.md: both parts of the check are needed).
     pub fn parse(sql: &str) -> Result<Self, ConditionError> {
         let expr = polars::sql::sql_expr(sql)
             .map_err(|e| ConditionError::Sql(first_line(&e.to_string())))?;

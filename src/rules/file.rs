@@ -197,7 +197,7 @@ impl Rule {
     }
 }
 
-/// The experiments, cheapest first (causes.md §7).
+/// The experiments, cheapest first (rules/SOURCES.md).
 pub(crate) const KINDS: [&str; 10] = [
     "forward-only",
     "same",

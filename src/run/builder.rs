@@ -166,7 +166,11 @@ impl Joined {
     fn add(&mut self, source: &str, mut rows: Rows, resolver: &mut Resolver<'_>) {
         let before = self.steps.len();
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
-        for (raw, column) in rows.columns().filter(|(_, c)| c.has_values()) {
+        for (raw, column) in rows.take_columns() {
+            if !column.has_values() {
+                continue;
+            }
+            let raw = raw.as_str();
             let (name, scale) = match resolver.meaning(raw) {
                 Meaning::Drop | Meaning::Step => continue,
                 Meaning::Attempt => {
@@ -227,9 +231,14 @@ impl Joined {
     }
 }
 
-fn append(to: &mut Column, before: usize, from: &Column, scale: f64) {
+/// The first source's columns are moved, not copied: they are most of the memory.
+fn append(to: &mut Column, before: usize, from: Column, scale: f64) {
+    if to.is_empty() && before == 0 && scale.to_bits() == 1.0_f64.to_bits() {
+        *to = from;
+        return;
+    }
     to.pad(before);
-    to.append_scaled(from, scale);
+    to.append_scaled(&from, scale);
 }
 
 /// Which raw rows are kept, in which order, and where attempts begin.

@@ -82,6 +82,15 @@ impl Rows {
         self.names.iter().map(String::as_str).zip(&self.columns)
     }
 
+    /// Takes the columns out, with their names, in the order in which they were first seen.
+    pub fn take_columns(&mut self) -> Vec<(String, Column)> {
+        self.index.clear();
+        std::mem::take(&mut self.names)
+            .into_iter()
+            .zip(std::mem::take(&mut self.columns))
+            .collect()
+    }
+
     /// Puts a whole column in place.
     pub fn put(&mut self, name: &str, column: Column) {
         let slot = self.slot(name);

@@ -1,4 +1,4 @@
-//! The binary: standard output, standard error, exit codes, contracts of DESIGN.md §7. The environment is scrubbed.
+//! The binary: standard output, standard error, exit codes, contracts of rules/SOURCES.md The environment is scrubbed.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -150,7 +150,7 @@ fn a_healthy_run_says_that_nothing_was_found() {
 
 // ---- JSON, schema 1 ----
 
-/// The layout of DESIGN.md §7; a list stands for one or more like its first.
+/// The layout of rules/SOURCES.md; a list stands for one or more like its first.
 const SCHEMA: &str = r#"{"schema": 1, "whyspike": "0.1.0",
  "run": {"sources": ["…"], "format": "megatron", "framework": "megatron-lm", "rows": 0, "attempts": 1,
          "first_step": 1, "last_step": 0, "signals": ["loss"], "missing": ["max_attention_logit"], "data_losses": []},

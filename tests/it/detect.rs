@@ -1,4 +1,4 @@
-//! Detection and shape on generated series: the pitfalls of detection.md §3 and the forms an incident takes.
+//! Detection and shape on generated series: the pitfalls of rules/SOURCES.md and the forms an incident takes.
 
 use whyspike::detect::{Incident, Kind, Shape, detect};
 use whyspike::features::Value;

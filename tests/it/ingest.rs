@@ -212,7 +212,12 @@ fn every_fixture_is_told_by_its_bytes() {
         assert!(!plain.is_empty(), "no fixture of {format}");
         for path in plain {
             let head = fs::read(path).unwrap();
-            assert_eq!(recognise(&head).map(|i| i.name), Some(format), "{}", path.display());
+            assert_eq!(
+                recognise(&head).map(|i| i.name),
+                Some(format),
+                "{}",
+                path.display()
+            );
         }
     }
 }

@@ -134,7 +134,7 @@ proptest! {
 // ---- Megatron ----
 
 /// The steps that Megatron's loop leaves out, by printed iteration. Up to core 0.16 it compares the counter before it
-/// is increased with the list, from 0.17 on the counter after (rollback-and-resume.md §2).
+/// is increased with the list, from 0.17 on the counter after (rules/SOURCES.md).
 fn megatron_skips(command: &str, after: bool, train_iters: u64) -> Vec<u64> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let value = |flag: &str| words.iter().position(|w| *w == flag).map(|i| words[i + 1]);

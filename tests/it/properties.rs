@@ -23,21 +23,19 @@ static LOGS: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
             std::fs::read(&p).expect("a fixture"),
         )
     })
+    .filter(|(_, bytes)| !bytes.is_empty())
     .collect()
 });
 
-/// Reads bytes as every format and as what they look like. An error fits on one line.
-fn read_anyhow(bytes: &[u8], folder: &Path) {
+/// Reads bytes as what they look like and as five of the formats. An error is one line.
+fn read_anyhow(bytes: &[u8], folder: &Path, pick: usize) {
     let path = folder.join("log");
     std::fs::write(&path, bytes).expect("written");
-    for format in INGESTERS
-        .iter()
-        .map(|i| Some(i.name.to_owned()))
-        .chain([None])
-    {
+    let some = (0..5).map(|n| INGESTERS[(pick + n * INGESTERS.len() / 5) % INGESTERS.len()].name);
+    for format in some.map(|name| Some(name.to_owned())).chain([None]) {
         let options = Options {
             format,
-            step_base: None,
+            ..Options::default()
         };
         match ingest::read(
             std::slice::from_ref(&path),
@@ -46,7 +44,7 @@ fn read_anyhow(bytes: &[u8], folder: &Path) {
             &mut |_, _| {},
         ) {
             Ok(run) => consistent(&run),
-            Err(e) => assert!(!e.to_string().trim().is_empty()),
+            Err(e) => assert_eq!(e.to_string().lines().count(), 1, "{e}"),
         }
     }
 }
@@ -105,27 +103,28 @@ proptest! {
     #![proptest_config(quick(64))]
 
     #[test]
-    fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+    fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600), pick in 0_usize..100) {
         let folder = tempfile::tempdir().unwrap();
-        read_anyhow(&bytes, folder.path());
+        read_anyhow(&bytes, folder.path(), pick);
     }
 
     #[test]
-    fn no_text_makes_a_reader_panic(bytes in loglike()) {
+    fn no_text_makes_a_reader_panic(bytes in loglike(), pick in 0_usize..100) {
         let folder = tempfile::tempdir().unwrap();
-        read_anyhow(&bytes, folder.path());
+        read_anyhow(&bytes, folder.path(), pick);
     }
 
     #[test]
-    fn a_log_cut_anywhere_is_read_or_refused(which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
+    fn a_log_cut_anywhere_is_read_or_refused(which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), pick in 0_usize..100) {
         let (_, bytes) = which.get(&LOGS);
         let folder = tempfile::tempdir().unwrap();
-        read_anyhow(&bytes[..at.index(bytes.len())], folder.path());
+        read_anyhow(&bytes[..at.index(bytes.len())], folder.path(), pick);
     }
 
     #[test]
     fn a_log_with_a_byte_flipped_is_read_or_refused(
         which in any::<prop::sample::Index>(),
+        pick in 0_usize..100,
         flips in proptest::collection::vec((any::<prop::sample::Index>(), 1_u8..=255), 1..4),
     ) {
         let (_, bytes) = which.get(&LOGS);
@@ -135,13 +134,13 @@ proptest! {
             bytes[at] ^= mask;
         }
         let folder = tempfile::tempdir().unwrap();
-        read_anyhow(&bytes, folder.path());
+        read_anyhow(&bytes, folder.path(), pick);
     }
 
     #[test]
-    fn two_logs_glued_together_are_read_or_refused(a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
+    fn two_logs_glued_together_are_read_or_refused(a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>(), pick in 0_usize..100) {
         let folder = tempfile::tempdir().unwrap();
-        read_anyhow(&[a.get(&LOGS).1.clone(), b.get(&LOGS).1.clone()].concat(), folder.path());
+        read_anyhow(&[a.get(&LOGS).1.clone(), b.get(&LOGS).1.clone()].concat(), folder.path(), pick);
     }
 }
 
@@ -267,6 +266,7 @@ proptest! {
     fn a_stored_run_that_is_damaged_is_refused_or_read(
         run in runs(),
         cut in any::<prop::sample::Index>(),
+        pick in 0_usize..100,
         flip in (any::<prop::sample::Index>(), 1_u8..=255),
     ) {
         let folder = tempfile::tempdir().unwrap();
@@ -277,6 +277,6 @@ proptest! {
         let at = flip.0.index(bytes.len());
         bytes[at] ^= flip.1;
         let _ = store::read(bytes.clone());
-        read_anyhow(&bytes, folder.path());
+        read_anyhow(&bytes, folder.path(), pick);
     }
 }

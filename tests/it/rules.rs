@@ -98,7 +98,7 @@ fn every_rule_is_a_whole_page() {
     );
 }
 
-/// Expressions that answer although something is unknown, or are not conditions at all (codebases.md §3.2).
+/// Expressions that answer although something is unknown, or are not conditions at all (rules/SOURCES.md).
 const REFUSED: [&str; 43] = [
     // Turn unknown into an answer.
     "loss_z IS NULL",

@@ -105,7 +105,7 @@ impl Records for Chat {
             if let Some(rate) = report.rate {
                 late::of_next(rows, "lr", rate);
             }
-            deepspeed::note_beta2(&report, rows);
+            deepspeed::note(&report, rows);
         } else if let Some(reward) = after_any(piece.text, &["verage reward score: "]) {
             late::of_last(rows, "reward", reward);
         } else if let Some(rate) = after_any(piece.text, &["CurSamplesPerSec=", "Samples/sec: "]) {
