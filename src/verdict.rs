@@ -12,6 +12,9 @@ const PRIOR_UNKNOWN: f64 = 0.07;
 const DECIDED: f64 = 0.5;
 /// … and this many times the next one (rules/SOURCES.md).
 const LEAD: f64 = 2.0;
+/// The evidence must multiply the odds of a decided cause by this much, near "strong" (10) on Jeffreys' scale: a prior and one
+/// weak sign do not make a verdict.
+const STRONG: f64 = 8.0;
 /// Below this posterior, with `unknown` in front, everything known speaks against every cause.
 const UNEXPLAINED: f64 = 0.5;
 /// Signals named as deciding, at most.
@@ -95,7 +98,7 @@ pub fn decide(run: &Run, rules: &RuleSet, row: &Row, without: &[String]) -> Verd
             .any(|w| *w == f.id || *w == format!("{}/{}", f.cause, f.id))
     });
     let posterior = posterior(rules, &evidence, None);
-    let (outcome, cause) = conclude(&posterior);
+    let (outcome, cause) = conclude(&posterior, &|c| factor(&evidence, c, None));
     let deciding_signals = deciding(run, rules, &evidence, &posterior);
     let experiment = if outcome == Outcome::Decided {
         None
@@ -131,25 +134,12 @@ fn posterior(
     evidence: &[Finding],
     assume: Option<(usize, bool)>,
 ) -> Vec<(String, f64)> {
-    let mut by_cause: BTreeMap<&str, Vec<(&str, f64)>> = BTreeMap::new();
-    for (i, f) in evidence.iter().enumerate() {
-        let ratio = match assume {
-            Some((at, true)) if at == i => f.ratio_if,
-            Some((at, false)) if at == i => f.ratio_if_not,
-            _ => f.ratio,
-        };
-        by_cause
-            .entry(&f.cause)
-            .or_default()
-            .push((&f.group, ratio));
-    }
     let mut out: Vec<(String, f64)> = rules
         .iter()
         .map(|r| {
-            let ratios = by_cause.get(r.cause.as_str()).cloned().unwrap_or_default();
             (
                 r.cause.clone(),
-                r.prior * capped_log(ratios.into_iter()).exp(),
+                r.prior * factor(evidence, &r.cause, assume),
             )
         })
         .collect();
@@ -163,7 +153,29 @@ fn posterior(
     out
 }
 
-fn conclude(posterior: &[(String, f64)]) -> (Outcome, Option<String>) {
+/// The factor by which the evidence multiplies the odds of a cause.
+fn factor(evidence: &[Finding], cause: &str, assume: Option<(usize, bool)>) -> f64 {
+    let of_cause = evidence
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| f.cause == cause);
+    let ratios = of_cause.map(|(i, f)| (f.group.as_str(), answered(f, i, assume)));
+    capped_log(ratios).exp()
+}
+
+/// The ratio of a piece of evidence, as it is or as it is assumed to be.
+fn answered(f: &Finding, i: usize, assume: Option<(usize, bool)>) -> f64 {
+    match assume {
+        Some((at, true)) if at == i => f.ratio_if,
+        Some((at, false)) if at == i => f.ratio_if_not,
+        _ => f.ratio,
+    }
+}
+
+fn conclude(
+    posterior: &[(String, f64)],
+    factor: &dyn Fn(&str) -> f64,
+) -> (Outcome, Option<String>) {
     let [(first, p), (_, next), ..] = posterior else {
         return (Outcome::Unexplained, None);
     };
@@ -175,7 +187,7 @@ fn conclude(posterior: &[(String, f64)]) -> (Outcome, Option<String>) {
         };
         return (outcome, None);
     }
-    if *p >= DECIDED && *p >= LEAD * next {
+    if *p >= DECIDED && *p >= LEAD * next && factor(first) >= STRONG {
         (Outcome::Decided, Some(first.clone()))
     } else {
         (Outcome::Undecided, None)
@@ -189,7 +201,8 @@ fn deciding(
     evidence: &[Finding],
     now: &[(String, f64)],
 ) -> Vec<String> {
-    let conclusion = conclude(now);
+    let concluded = |p: &[(String, f64)], assume| conclude(p, &|c| factor(evidence, c, assume));
+    let conclusion = concluded(now, None);
     let mut power: BTreeMap<&str, f64> = BTreeMap::new();
     for (i, f) in evidence
         .iter()
@@ -198,11 +211,13 @@ fn deciding(
     {
         let strongest = [true, false]
             .into_iter()
-            .map(|answer| posterior(rules, evidence, Some((i, answer))))
-            .filter(|p| {
-                conclude(p) != conclusion || p.first().map(|x| &x.0) != now.first().map(|x| &x.0)
+            .filter_map(|answer| {
+                let assume = Some((i, answer));
+                let then = posterior(rules, evidence, assume);
+                let leader = then.first().map(|x| &x.0) != now.first().map(|x| &x.0);
+                (leader || concluded(&then, assume) != conclusion)
+                    .then(|| then.first().map_or(0.0, |x| x.1))
             })
-            .map(|p| p.first().map_or(0.0, |x| x.1))
             .fold(0.0, f64::max);
         if strongest > 0.0 {
             for signal in missing(run, f) {

@@ -29,6 +29,8 @@ pub(super) struct Episode {
 
 /// Rows before an alarm in which a foreshock belongs to the episode (rules/SOURCES.md: 20 steps).
 const FORESHOCK: usize = 20;
+/// The same in rows where the log prints rarely.
+const FORESHOCK_ROWS: f64 = 4.0;
 /// z of a foreshock, and of a row that belongs to the departure.
 const FORESHOCK_Z: f64 = 4.0;
 const DEPARTED_Z: f64 = 2.5;
@@ -58,7 +60,7 @@ pub(super) fn follow(
 ) -> Episode {
     let before = fit_before(series, watch, start, clean);
     let onset = if kind == Kind::Acute {
-        refine(series, before, start)
+        refine(series, before, start, clean)
     } else {
         start
     };
@@ -104,7 +106,7 @@ fn fit_before(series: &Series, watch: &Watch, onset: usize, clean: usize) -> Opt
 }
 
 /// The first row of the departure that an alarm belongs to: a foreshock before it, then the rows that lead up.
-fn refine(series: &Series, level: Option<Level>, alarm: usize) -> usize {
+fn refine(series: &Series, level: Option<Level>, alarm: usize, clean: usize) -> usize {
     let Some(level) = level else { return alarm };
     let z = |j: usize| level.z(series.x[j], series.y[j]);
     let near =
@@ -117,7 +119,7 @@ fn refine(series: &Series, level: Option<Level>, alarm: usize) -> usize {
         .filter(|j| z(*j) > widened)
         .min()
         .unwrap_or(alarm);
-    while onset > 0
+    while onset > clean
         && alarm - onset < 2 * FORESHOCK
         && z(onset - 1) > DEPARTED_Z
         && !hole(series, onset)

@@ -629,7 +629,14 @@ fn t14_coarse_digits_give_finite_scores() {
             assert!(finite, "{name}: {}", told(&run, &found));
         }
     }
-    let bf16 = |i: u32| 1.65625 + if i % 50 == 0 { 0.007_812_5 } else { 0.0 };
+    let bf16 = |i: u32| {
+        1.65625
+            + if i.is_multiple_of(50) {
+                0.007_812_5
+            } else {
+                0.0
+            }
+    };
     let mut flat = Curve::of_loss((0..400).map(bf16));
     flat.raise(310, 2.0 * 0.007_812_5);
     silent(&flat, "two quanta up");

@@ -308,6 +308,13 @@ fn earlier_skips_stay_in_force() {
     };
     let caveats = resume(Some(&Framework::parse("megatron-lm@0.17")), &request).caveats;
     assert!(caveats.iter().any(|c| c.contains("8-9")), "{caveats:?}");
+    // A plan that skips nothing itself has to keep them, too.
+    let plan = diagnosed(run, "").incidents.remove(0).plan;
+    let caveats = plan.resume.expect("checkpoint 3 was saved").caveats;
+    assert!(
+        plan.skip.is_none() && caveats.iter().any(|c| c.contains("8-9")),
+        "{caveats:?}"
+    );
 }
 
 // ---- checkpoints ----

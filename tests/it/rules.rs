@@ -10,7 +10,9 @@ use whyspike::verdict::{Outcome, decide};
 use crate::support::{RULES, files, root};
 
 fn rule_files() -> Vec<PathBuf> {
-    files(&root().join("rules"))
+    let all = files(&root().join("rules")).into_iter();
+    all.filter(|p| p.extension().is_some_and(|e| e == "toml"))
+        .collect()
 }
 
 #[test]
