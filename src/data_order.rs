@@ -112,9 +112,11 @@ fn start_point(points: &[(u64, u64)]) -> Option<(u64, u64)> {
         return None;
     };
     let batch = s1.checked_sub(*s0)? / (u1 - u0).max(1);
-    let before = s0.checked_sub(batch * u0)?;
-    // A ramp-up leaves another count at the start: then nothing before the first row is claimed.
-    if before == 0 && *u0 > 0 {
+    if *u0 == 0 {
+        return None;
+    }
+    // A ramp-up leaves another count at the start: then no more than one batch before the first row is claimed.
+    if *s0 == batch * u0 {
         Some((0, 0))
     } else {
         s0.checked_sub(batch).map(|s| (u0 - 1, s))

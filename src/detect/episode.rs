@@ -109,8 +109,8 @@ fn fit_before(series: &Series, watch: &Watch, onset: usize, clean: usize) -> Opt
 fn refine(series: &Series, level: Option<Level>, alarm: usize, clean: usize) -> usize {
     let Some(level) = level else { return alarm };
     let z = |j: usize| level.z(series.x[j], series.y[j]);
-    let near =
-        |j: &usize| series.x[alarm] - series.x[*j] <= FORESHOCK as f64 * series.spacing.max(1.0);
+    let reach = (FORESHOCK as f64).max(FORESHOCK_ROWS * series.spacing);
+    let near = |j: &usize| series.x[alarm] - series.x[*j] <= reach && *j >= clean;
     let span: Vec<usize> = (0..alarm).rev().take(FORESHOCK).take_while(near).collect();
     let widened = FORESHOCK_Z * (1.0 + 4.0 / level.rows as f64).min(2.0);
     let mut onset = span

@@ -284,8 +284,8 @@ mod tests {
     }
 
     const SUMS: [(&str, f64); 3] = [
-        ("learning/loss", 683.6340789794922),
-        ("learning/raw_grad_norm", 117632.50905609131),
-        ("learning/param_norm", 788151.5234375),
+        ("learning/loss", 683.634_078_979_492_2),
+        ("learning/raw_grad_norm", 117_632.509_056_091_31),
+        ("learning/param_norm", 788_151.523_437_5),
     ];
 }

@@ -58,7 +58,7 @@ mod tests {
     fn carriage_returns_part_pieces_and_keep_the_line() {
         let mut out = Vec::new();
         pieces(b"a\r\n\n1%\r2%{x}\nend", |n, p| {
-            out.push((n, String::from_utf8_lossy(p).into_owned()))
+            out.push((n, String::from_utf8_lossy(p).into_owned()));
         });
         let expected = [(0, "a"), (2, "1%"), (2, "2%{x}"), (3, "end")];
         assert_eq!(out, expected.map(|(n, p)| (n, p.to_owned())));

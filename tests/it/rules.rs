@@ -409,7 +409,7 @@ fn row_of_case(case: &Case) -> Row {
     row
 }
 
-/// Decided only with half of the posterior and twice the next; what is said to decide was not logged.
+/// Decided only with half of the posterior, twice the next, and strong evidence; what is said to decide was not logged.
 #[test]
 fn doubt_is_kept_where_it_is_due() {
     let run = crate::support::Curve::of_loss([2.0; 20]).run();
@@ -424,7 +424,10 @@ fn doubt_is_kept_where_it_is_due() {
             case.name
         );
         let ((first, p), next) = (&verdict.posterior[0], verdict.posterior[1].1);
-        let decided = *first != "unknown" && *p >= 0.5 && *p >= 2.0 * next;
+        let strong = RULES
+            .get(first)
+            .is_some_and(|r| r.factor(&row_of_case(case)) >= 8.0);
+        let decided = strong && *p >= 0.5 && *p >= 2.0 * next;
         assert_eq!(
             verdict.outcome == Outcome::Decided,
             decided,
