@@ -112,8 +112,11 @@ fn start_point(points: &[(u64, u64)]) -> Option<(u64, u64)> {
         return None;
     };
     let batch = s1.checked_sub(*s0)? / (u1 - u0).max(1);
-    if *u0 == 0 {
-        return None;
+    match u0 {
+        0 => return None,
+        // The first update of a run begins at its first sample, whatever the next batch is.
+        1 => return Some((0, 0)),
+        _ => {}
     }
     // A ramp-up leaves another count at the start: then no more than one batch before the first row is claimed.
     if *s0 == batch * u0 {

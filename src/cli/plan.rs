@@ -36,7 +36,11 @@ enum Format {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let diagnosis = args.input.diagnosis()?;
     let Some(which) = choose(&diagnosis, args.incident)? else {
-        output::result("no incident, so nothing to plan\n")?;
+        let nothing = match args.format {
+            Format::Text => "no incident, so nothing to plan\n".to_owned(),
+            Format::Json => json_report::render_no_plan(),
+        };
+        output::result(&nothing)?;
         return Ok(ExitCode::SUCCESS);
     };
     if let Some(path) = &args.skip_list {

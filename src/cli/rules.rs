@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::{Args as ClapArgs, Subcommand};
 
 use crate::cli::output;
-use whyspike::rules::{Rule, RuleSet, parse_file};
+use whyspike::rules::{Rule, RuleError, RuleSet, parse_file};
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
@@ -148,6 +148,7 @@ fn check(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let mut failed = 0;
     for file in files {
         match parse_file(file) {
+            Err(e @ RuleError::Io { .. }) => return Err(e.into()),
             Err(e) => {
                 failed += 1;
                 let _ = writeln!(out, "{e}");

@@ -97,12 +97,13 @@ fn fit_before(series: &Series, watch: &Watch, onset: usize, clean: usize) -> Opt
     } else {
         unbroken
     };
-    Level::fit(
+    let level = Level::fit(
         &series.x[from..onset],
         &series.y[from..onset],
         watch.prior,
         memory(series),
-    )
+    )?;
+    Some(level.widened(series.noise_ratio(from, onset)))
 }
 
 /// The first row of the departure that an alarm belongs to: a foreshock before it, then the rows that lead up.
@@ -183,11 +184,15 @@ impl Episode {
 
     /// Whether a departure that begins at `onset` is an after-shock of this episode.
     pub(super) fn continues(&self, series: &Series, onset: usize) -> bool {
+        // A return that a hole hides may have been long ago.
+        if self.back.is_some_and(|b| hole(series, b)) || hole(series, onset) {
+            return false;
+        }
         let ended = self
             .back
             .or(self.end.checked_sub(1))
             .map_or(0.0, |e| series.x[e]);
-        series.x[onset] - ended <= MERGE_STEPS.max(3.0 * series.spacing) && !hole(series, onset)
+        series.x[onset] - ended <= MERGE_STEPS.max(3.0 * series.spacing)
     }
 
     /// Takes in an after-shock with an alarm at `alarm`; says where the search goes on. The level stays that of the

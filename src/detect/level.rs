@@ -69,6 +69,15 @@ impl Level {
         }
     }
 
+    /// The same level with a scale that many times as wide.
+    #[must_use]
+    pub(super) fn widened(self, ratio: f64) -> Self {
+        Self {
+            scale: self.scale * ratio,
+            ..self
+        }
+    }
+
     /// Robust z of a value at a step.
     pub fn z(&self, x: f64, y: f64) -> f64 {
         (y - self.at(x)) / self.scale
@@ -90,6 +99,11 @@ impl Level {
             slope.min(0.0)
         };
         let middle = median_with(y, &mut scratch);
+        let middle = if coarse(y, middle) {
+            midmean(&mut scratch)
+        } else {
+            middle
+        };
         let now = median_with(&y[n.saturating_sub(NOW)..], &mut scratch);
         scratch.clear();
         scratch.extend(x.iter().zip(y).map(|(x, y)| y - slope * (x - last)));
@@ -118,6 +132,20 @@ fn median_with(y: &[f64], scratch: &mut Vec<f64>) -> f64 {
     scratch.clear();
     scratch.extend_from_slice(y);
     median(scratch)
+}
+
+/// Whether a tenth of the rows print exactly the median: the log is coarse, and its median sits on a printed value.
+fn coarse(y: &[f64], middle: f64) -> bool {
+    let tied = y.iter().filter(|v| v.to_bits() == middle.to_bits()).count();
+    tied > 1 && tied * 10 >= y.len()
+}
+
+/// Mean of the middle half: as robust as the median, but not bound to a printed value.
+fn midmean(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let quarter = values.len() / 4;
+    let inner = &values[quarter..values.len() - quarter];
+    inner.iter().sum::<f64>() / inner.len() as f64
 }
 
 /// Two-half-median slope (rules/SOURCES.md) of rows in order of step.

@@ -162,6 +162,8 @@ impl State {
     /// An alarm at value `i`: its kind and where the departure began.
     fn test(&mut self, series: &Series, i: usize, watch: &Watch) -> Option<(Kind, usize)> {
         let level = self.level(series, watch)?;
+        let oldest = self.window.front().copied().unwrap_or(i);
+        let level = level.widened(series.noise_ratio(oldest, i));
         let (x, y) = (series.x[i], series.y[i]);
         let z = level.z(x, y);
         let wide = Watch::widened(level.rows);

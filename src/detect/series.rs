@@ -18,6 +18,8 @@ pub struct Series {
     pub own: usize,
     /// Usual distance in steps between values.
     pub spacing: f64,
+    /// Expected noise of each value, up to a factor: 1/sqrt(batch size). Empty where the batch size never changes.
+    pub noise: Vec<f64>,
 }
 
 impl Series {
@@ -29,6 +31,15 @@ impl Series {
     /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.y.is_empty()
+    }
+
+    /// How much noisier value `i` is expected to be than value `from`, because the batch got smaller in between; at
+    /// least 1.
+    pub fn noise_ratio(&self, from: usize, i: usize) -> f64 {
+        match (self.noise.get(from), self.noise.get(i)) {
+            (Some(a), Some(b)) => (b / a).max(1.0),
+            _ => 1.0,
+        }
     }
 
     /// Position of the first value at or after a row of the run, among the attempt's own.
@@ -99,7 +110,27 @@ pub fn along(
     if own == 0 {
         series.own = 0;
     }
+    series.noise = noise(run, &series.rows);
     series
+}
+
+fn noise(run: &Run, rows: &[usize]) -> Vec<f64> {
+    let Some(batch) = run.column("global_batch_size") else {
+        return Vec::new();
+    };
+    let first = rows.iter().find_map(|r| batch.finite(*r));
+    let changes = rows
+        .iter()
+        .any(|r| batch.finite(*r).is_some_and(|b| Some(b) != first));
+    if !changes {
+        return Vec::new();
+    }
+    let mut last = first.unwrap_or(1.0).max(1.0);
+    let of = |row: &usize| {
+        last = batch.finite(*row).filter(|b| *b >= 1.0).unwrap_or(last);
+        1.0 / last.sqrt()
+    };
+    rows.iter().map(of).collect()
 }
 
 #[cfg(test)]

@@ -145,10 +145,13 @@ fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
     let top = top.or(e.peak.map(|p| excess(&p))).unwrap_or(residual);
     let waited = series.x[last.max(1) - 1] - series.x[e.onset];
     let open = last == series.len() && waited < HORIZON_STEPS as f64;
-    let lost = residual + level.value > untrained(series) - NEAR_UNTRAINED;
+    let lost = residual + level.value > untrained(series, level) - NEAR_UNTRAINED;
     let shape = if lost {
         Shape::Divergent
-    } else if settled(e, series, last, level) && residual < STAYS * top && residual > SHIFT_NATS {
+    } else if settled(e, series, last, level)
+        && residual > SHIFT_NATS
+        && (residual < STAYS * top || abrupt(e, series, level, residual))
+    {
         Shape::LevelShift
     } else if open && residual < STAYS * top && waited <= TRANSIENT_STEPS as f64 {
         Shape::Transient
@@ -166,16 +169,38 @@ fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
     }
 }
 
-/// Loss of the untrained model: that of the first rows where the log begins with the run.
-fn untrained(series: &Series) -> f64 {
+/// Whether the loss moved to where it settled at once and without a peak, rather than climbed there.
+fn abrupt(e: &Episode, series: &Series, level: Level, residual: f64) -> bool {
+    let last = e.end.min(series.len());
+    let excess: Vec<f64> = (e.onset..last)
+        .map(|j| series.y[j] - level.at(series.x[j]))
+        .collect();
+    let smooth: Vec<f64> = excess.windows(10).map(median_of).collect();
+    let soon = smooth
+        .iter()
+        .take(ABRUPT_ROWS)
+        .copied()
+        .fold(f64::NEG_INFINITY, f64::max);
+    let top = smooth.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    soon >= 0.7 * residual && top <= 1.5 * residual
+}
+
+/// Rows within which a move without a peak is at its new level.
+const ABRUPT_ROWS: usize = 10;
+
+/// Loss of the untrained model: that of the first rows where the log begins with the run and has learned since.
+fn untrained(series: &Series, level: Level) -> f64 {
     let from_start = series.x.first().is_some_and(|x| *x <= 2.0 * series.spacing);
-    let first = &series.y[..series.len().min(3)];
-    if from_start {
-        median_of(first).min(LARGEST_LN_V)
+    let first = median_of(&series.y[..series.len().min(3)]);
+    if from_start && first > level.value + LEARNED_NATS {
+        first.min(LARGEST_LN_V)
     } else {
         LARGEST_LN_V
     }
 }
+
+/// A run whose first rows are not this much above the level was not trained from scratch: a fine-tune.
+const LEARNED_NATS: f64 = 1.5;
 
 /// Highest running median of a slow climb: its single highest row is mostly noise.
 fn plateau_top(e: &Episode, series: &Series, level: Level) -> Option<f64> {

@@ -169,6 +169,7 @@ impl<'a> Context<'a> {
             rows: keep.iter().map(|i| raw.rows[*i]).collect(),
             own: 0,
             spacing: raw.spacing,
+            noise: Vec::new(),
         }
     }
 
@@ -234,5 +235,6 @@ fn first_row(w: &Series, onset: f64) -> Series {
         rows: w.rows[..n].to_vec(),
         own: 0,
         spacing: w.spacing,
+        noise: Vec::new(),
     }
 }

@@ -138,11 +138,12 @@ fn lost_reason(i: &Incident) -> String {
 
 fn settled(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
     let residual = s.incident.residual.unwrap_or(0.0);
-    let state = s
-        .verdict
-        .cause
-        .as_deref()
-        .is_some_and(|c| c != "config-change" && c != "bad-data");
+    let harmless = |c: &str| c == "config-change" || c == "bad-data";
+    let state = match s.verdict.cause.as_deref() {
+        Some(cause) => !harmless(cause),
+        // Undecided: a large shift is a loss to be taken back unless harder data lead the list.
+        None => !s.verdict.leading().next().is_some_and(|(c, _)| harmless(c)) && large(s, residual),
+    };
     if state && residual > 0.0 {
         return back(
             s,
@@ -157,6 +158,12 @@ fn settled(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
             "the loss settled at another level ({residual:+.3}): compare validation loss and settings"
         ),
     )
+}
+
+/// Whether a shift is more than 5 % of the level: far above what mixtures drift by themselves.
+fn large(s: &Situation<'_>, residual: f64) -> bool {
+    const LARGE: f64 = 0.05;
+    residual > LARGE * s.incident.level.value.abs()
 }
 
 fn back(s: &Situation<'_>, way_back: bool, skip: bool, reason: &str) -> (Action, String) {

@@ -57,6 +57,12 @@ pub fn render_plan(d: &Diagnosis, which: &Diagnosed) -> String {
     format!("{whole:#}\n")
 }
 
+/// What `plan --format json` prints for a run without incidents.
+pub fn render_no_plan() -> String {
+    let whole = json!({ "schema": SCHEMA, "whyspike": env!("CARGO_PKG_VERSION"), "incident": null, "plan": null });
+    format!("{whole:#}\n")
+}
+
 fn run(d: &Diagnosis) -> RunPart<'_> {
     let losses = d.run.losses.iter();
     RunPart {

@@ -153,6 +153,11 @@ fn allowed(node: &Expr) -> Result<(), ConditionError> {
             op: Operator::EqValidity | Operator::NotEqValidity,
             ..
         } => refuse("IS DISTINCT FROM".to_owned(), ERASES),
+        Expr::BinaryExpr { left, op, right } if op.is_comparison() && mixed(left, right) => {
+            Err(ConditionError::Evaluation(format!(
+                "`{node}` compares a true-or-false feature with a number"
+            )))
+        }
         Expr::Column(_)
         | Expr::Literal(_)
         | Expr::Cast { .. }
@@ -167,6 +172,16 @@ fn allowed(node: &Expr) -> Result<(), ConditionError> {
         Expr::Agg(_) | Expr::Len => refuse("an aggregate".to_owned(), PLAIN),
         other => refuse(format!("`{other}`"), PLAIN),
     }
+}
+
+/// Whether one side is a true-or-false feature and the other a number.
+fn mixed(left: &Expr, right: &Expr) -> bool {
+    let boolean = |e: &Expr| match e {
+        Expr::Column(name) => crate::features::feature(name).map(|f| f.boolean),
+        Expr::Literal(value) => Some(value.get_datatype() == DataType::Boolean),
+        _ => None,
+    };
+    matches!((boolean(left), boolean(right)), (Some(a), Some(b)) if a != b)
 }
 
 fn function_allowed(function: &FunctionExpr) -> Result<(), ConditionError> {
