@@ -99,11 +99,8 @@ impl Level {
             slope.min(0.0)
         };
         let middle = median_with(y, &mut scratch);
-        let middle = if coarse(y, middle) {
-            midmean(&mut scratch)
-        } else {
-            middle
-        };
+        let tied = coarse(y, middle);
+        let middle = if tied { midmean(&mut scratch) } else { middle };
         let now = median_with(&y[n.saturating_sub(NOW)..], &mut scratch);
         scratch.clear();
         scratch.extend(x.iter().zip(y).map(|(x, y)| y - slope * (x - last)));
@@ -113,7 +110,14 @@ impl Level {
         for r in &mut scratch {
             *r -= centre;
         }
-        let scale = scale(&mut scratch, y, value, prior).hypot(EXTRAPOLATION * slope * memory);
+        let spread = if tied {
+            clipped_sd(&scratch, quantum(y))
+        } else {
+            0.0
+        };
+        let scale = scale(&mut scratch, y, value, prior)
+            .max(spread)
+            .hypot(EXTRAPOLATION * slope * memory);
         let prior = n < ENOUGH_ROWS;
         Some(Self {
             x: last,
@@ -138,6 +142,13 @@ fn median_with(y: &[f64], scratch: &mut Vec<f64>) -> f64 {
 fn coarse(y: &[f64], middle: f64) -> bool {
     let tied = y.iter().filter(|v| v.to_bits() == middle.to_bits()).count();
     tied > 1 && tied * 10 >= y.len()
+}
+
+/// Standard deviation with residuals clipped at three printed steps: between two printed values the median absolute
+/// deviation is either zero or a whole step.
+fn clipped_sd(residuals: &[f64], step: f64) -> f64 {
+    let square = |r: &f64| r.abs().min(3.0 * step).powi(2);
+    (residuals.iter().map(square).sum::<f64>() / residuals.len() as f64).sqrt()
 }
 
 /// Mean of the middle half: as robust as the median, but not bound to a printed value.

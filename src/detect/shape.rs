@@ -222,7 +222,7 @@ fn settled(e: &Episode, series: &Series, last: usize, level: Level) -> bool {
     }
     let slope = half_median_slope(&series.x[first..last], &series.y[first..last]);
     let residual = median_of(&series.y[first..last]) - level.at(series.x[last - 1]);
-    let drift = (slope - level.slope.min(0.0)).abs() * SETTLED_STEPS;
+    let drift = slope.abs().min((slope - level.slope.min(0.0)).abs()) * SETTLED_STEPS;
     drift < 2.0 * level.scale && drift < 0.25 * residual.abs()
 }
 

@@ -9,6 +9,8 @@
 mod cli;
 mod detect;
 mod diagnose;
+
+mod faults;
 mod ingest;
 mod layering;
 mod plan;

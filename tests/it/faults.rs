@@ -1,0 +1,169 @@
+//! Faults that were once found, each as its whole kind.
+
+use crate::support::*;
+use whyspike::data_order::DataOrder;
+use whyspike::detect::{Shape, detect};
+use whyspike::plan::Action;
+use whyspike::run::{BuildOptions, Rows};
+
+fn late(seed: u64, rows: usize) -> Curve {
+    let mut noise = Noise::new(seed);
+    let level = |i: usize| 2.5 - 1e-5 * i as f64 + 8.3 * (-(i as f64) / 12.0).exp();
+    Curve::of_loss((0..rows).map(|i| level(i) * (1.0 + 0.01 * noise.normal())))
+}
+
+#[test]
+fn a_return_that_a_hole_hides_takes_no_after_shocks() {
+    let Some(log) = shared("corpus/megatron-console__bloom-tr8-104B-chronicle-lines.log") else {
+        return;
+    };
+    assert!(detect(&read(log)).iter().any(|i| i.attempt == 2));
+}
+
+#[test]
+fn bool_number() {
+    assert!(whyspike::rules::Condition::parse("foreshock > 5").is_err());
+}
+
+#[test]
+fn bf16() {
+    let mut alarms = 0;
+    for level in 0..8 {
+        for seed in 73..76 {
+            let mut noise = Noise::new(seed);
+            let level = 1.65625 + f64::from(level) / 1024.0;
+            let curve = Curve::of_loss(
+                (0..900).map(|_| ((level + 0.006 * noise.normal()) * 128.0).round() / 128.0),
+            );
+            alarms += curve.incidents().1.len();
+        }
+    }
+    assert_eq!(alarms, 0, "in 24 x 900 rows");
+}
+
+#[test]
+fn shift_without_peak() {
+    for by in [0.08, 0.15, 0.3] {
+        let mut curve = late(20, 1600);
+        (801..=1600).for_each(|s| curve.raise(s, by));
+        let (_, found) = curve.incidents();
+        assert!(
+            found.iter().all(|i| i.shape == Shape::LevelShift),
+            "{by} {:?}",
+            found
+                .iter()
+                .map(|i| (i.shape, i.residual))
+                .collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn finetune() {
+    let mut noise = Noise::new(86);
+    let mut curve = Curve::of_loss(
+        (0..612)
+            .map(|i| (1.5 + 0.3 * (-f64::from(i) / 100.0).exp()) * (1.0 + 0.01 * noise.normal())),
+    );
+    (0..12).for_each(|n| curve.raise(601 + n, 0.5 * (-(n as f64) / 20.0).exp()));
+    let d = diagnosed(curve.run(), "100,200,300,400,500,600");
+    let x = &d.incidents[0];
+    assert!(
+        !x.incident.lost && x.plan.action == Action::Wait,
+        "{} {:?} {}",
+        x.incident.lost,
+        x.plan.action,
+        x.plan.why
+    );
+}
+
+#[test]
+fn batch_down() {
+    let mut out = Vec::new();
+    for factor in [2.0, 4.0, 8.0] {
+        for seed in 60..64 {
+            let mut noise = Noise::new(seed);
+            let batch: Vec<f64> = (0..1500)
+                .map(|i| if i < 800 { 512.0 } else { 512.0 / factor })
+                .collect();
+            let loss: Vec<f64> = batch
+                .iter()
+                .map(|b| 2.5 + 0.015 * (512.0 / b).sqrt() * noise.normal())
+                .collect();
+            let (run, found) = Curve::of_loss(loss)
+                .with("global_batch_size", batch)
+                .incidents();
+            out.extend(
+                found
+                    .iter()
+                    .map(|i| (factor, seed, run.steps[i.onset_row], i.kind)),
+            );
+        }
+    }
+    assert!(out.is_empty(), "{out:?}");
+}
+
+#[test]
+fn first_update() {
+    let mut rows = Rows::default();
+    let slot = rows.slot("consumed_samples");
+    let loss = rows.slot("loss");
+    for (s, c) in [(1, 64.0), (2, 96.0), (3, 128.0)] {
+        rows.begin(s);
+        rows.set(slot, c);
+        rows.set(loss, 2.0);
+    }
+    let run = built(
+        rows,
+        BuildOptions {
+            step_base: Some(1),
+            ..BuildOptions::default()
+        },
+    );
+    assert_eq!(
+        DataOrder::of(&run, &run.attempts[0])
+            .unwrap()
+            .samples_of(1, 1),
+        Some((0, 64))
+    );
+}
+
+#[test]
+fn first_update_unknown() {
+    let mut rows = Rows::default();
+    let slot = rows.slot("consumed_samples");
+    let loss = rows.slot("loss");
+    for (s, c) in [(1, 32.0), (2, 96.0), (3, 160.0)] {
+        rows.begin(s);
+        rows.set(slot, c);
+        rows.set(loss, 2.0);
+    }
+    let run = built(
+        rows,
+        BuildOptions {
+            step_base: Some(1),
+            ..BuildOptions::default()
+        },
+    );
+    assert_eq!(
+        DataOrder::of(&run, &run.attempts[0])
+            .unwrap()
+            .samples_of(1, 1),
+        Some((0, 32))
+    );
+}
+
+#[test]
+fn plan_json_of_healthy() {
+    let out = assert_cmd::Command::cargo_bin("whyspike")
+        .unwrap()
+        .args(["plan", "--format", "json"])
+        .arg(fixture("runs/healthy/log.jsonl.gz"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(
+        serde_json::from_str::<serde_json::Value>(&text).is_ok(),
+        "{text}"
+    );
+}
