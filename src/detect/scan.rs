@@ -117,9 +117,48 @@ pub(super) fn scan(series: &Series, watch: &Watch) -> Vec<Episode> {
     found
 }
 
+/// The last unflagged rows, their values side by side.
+#[derive(Default)]
+struct Window {
+    rows: Vec<usize>,
+    x: Vec<f64>,
+    y: Vec<f64>,
+    start: usize,
+}
+
+impl Window {
+    fn len(&self) -> usize {
+        self.rows.len() - self.start
+    }
+
+    fn oldest(&self) -> Option<usize> {
+        self.rows.get(self.start).copied()
+    }
+
+    fn values(&self) -> (&[f64], &[f64]) {
+        (&self.x[self.start..], &self.y[self.start..])
+    }
+
+    fn push(&mut self, series: &Series, i: usize, capacity: usize) {
+        self.rows.push(i);
+        self.x.push(series.x[i]);
+        self.y.push(series.y[i]);
+        if self.len() > capacity {
+            self.start += 1;
+        }
+        // Old rows are moved out in bulk, so that the values stay side by side.
+        if self.start > 4 * capacity {
+            self.rows.drain(..self.start);
+            self.x.drain(..self.start);
+            self.y.drain(..self.start);
+            self.start = 0;
+        }
+    }
+}
+
 /// What the past rows say.
 struct State {
-    window: VecDeque<usize>,
+    window: Window,
     capacity: usize,
     level: Option<Level>,
     age: usize,
@@ -134,7 +173,7 @@ struct State {
 impl State {
     fn new(capacity: usize) -> Self {
         Self {
-            window: VecDeque::with_capacity(capacity + 1),
+            window: Window::default(),
             capacity,
             level: None,
             age: 0,
@@ -162,7 +201,7 @@ impl State {
     /// An alarm at value `i`: its kind and where the departure began.
     fn test(&mut self, series: &Series, i: usize, watch: &Watch) -> Option<(Kind, usize)> {
         let level = self.level(series, watch)?;
-        let oldest = self.window.front().copied().unwrap_or(i);
+        let oldest = self.window.oldest().unwrap_or(i);
         let level = level.widened(series.noise_ratio(oldest, i));
         let (x, y) = (series.x[i], series.y[i]);
         let z = level.z(x, y);
@@ -178,20 +217,15 @@ impl State {
             return Some((Kind::Chronic, self.change_point(series, i, level)));
         }
         let rise = watch.best_level?;
-        (self.above_best(series, i, level) > rise)
+        (self.above_best(i, level) > rise)
             .then(|| (Kind::Chronic, self.climb_start(series, i, level)))
     }
 
     fn level(&mut self, series: &Series, watch: &Watch) -> Option<Level> {
-        let stride = self.stride();
-        let young = self.window.len() < 2 * stride;
-        if self.level.is_none() || self.age >= stride || young {
-            let (x, y): (Vec<f64>, Vec<f64>) = self
-                .window
-                .iter()
-                .map(|i| (series.x[*i], series.y[*i]))
-                .unzip();
-            self.level = Level::fit(&x, &y, watch.prior, memory(series));
+        let young = self.window.len() < 2 * self.stride();
+        if self.level.is_none() || self.age >= self.stride() || young {
+            let (x, y) = self.window.values();
+            self.level = Level::fit(x, y, watch.prior, memory(series));
             self.age = 0;
         }
         self.age += 1;
@@ -236,9 +270,15 @@ impl State {
         at
     }
 
-    /// A level is fitted anew every so many rows: a sixteenth of the window.
+    /// A level is fitted anew every so many rows: a sixteenth of the window, and half as often once it is flat.
     fn stride(&self) -> usize {
-        (self.capacity / 16).clamp(4, 8)
+        let rows = (self.capacity / 16).clamp(4, 8);
+        let flat = |l: Level| l.slope.abs() * l.memory < 0.25 * l.scale;
+        if self.window.len() >= self.capacity && self.level.is_some_and(flat) {
+            2 * rows
+        } else {
+            rows
+        }
     }
 
     /// Rows of the median that is compared with the best earlier one: a quarter of the window.
@@ -247,19 +287,13 @@ impl State {
     }
 
     /// How far the median of the recent rows is above the best earlier one, in scales.
-    fn above_best(&mut self, series: &Series, i: usize, level: Level) -> f64 {
+    fn above_best(&mut self, i: usize, level: Level) -> f64 {
         let few = self.recent();
         if !i.is_multiple_of(few / 4) {
             return 0.0;
         }
-        let skip = self.window.len() - few;
-        let mut recent: Vec<f64> = self
-            .window
-            .iter()
-            .skip(skip)
-            .map(|j| series.y[*j])
-            .collect();
-        let now = crate::baseline::median(&mut recent);
+        let (_, y) = self.window.values();
+        let now = crate::baseline::median_of(&y[y.len() - few..]);
         self.medians.push_back((i, now));
         while self.medians.front().is_some_and(|(j, _)| j + 2 * few <= i) {
             let (_, old) = self.medians.pop_front().unwrap_or((i, now));
@@ -288,10 +322,7 @@ impl State {
         if z >= FLAG && self.flagged < NEW_LEVEL && self.window.len() >= 2 {
             return;
         }
-        self.window.push_back(i);
-        if self.window.len() > self.capacity {
-            self.window.pop_front();
-        }
+        self.window.push(series, i, self.capacity);
     }
 }
 
