@@ -182,9 +182,12 @@ fn abrupt(e: &Episode, series: &Series, level: Level, residual: f64) -> bool {
         .copied()
         .fold(f64::NEG_INFINITY, f64::max);
     let top = smooth.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    soon >= 0.7 * residual && top <= 1.5 * residual
+    let modest = residual <= MODEST * level.value.abs();
+    modest && soon >= 0.7 * residual && top <= 1.5 * residual
 }
 
+/// A move without a peak of more than this share of the level is a divergence that stays up, not a shift.
+const MODEST: f64 = 0.25;
 /// Rows within which a move without a peak is at its new level.
 const ABRUPT_ROWS: usize = 10;
 

@@ -20,7 +20,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "restarts",
         "100",
         &["several attempts or restart markers"],
-        "restarts after which an incident began at the same offset, this one included",
+        "restarts at different steps after which an incident began at the same offset, this one included",
         restart_repeats,
     ),
     boolean(
@@ -56,12 +56,17 @@ fn restart_dist(c: &Context<'_>) -> Option<f64> {
 fn restart_repeats(c: &Context<'_>) -> Option<f64> {
     let mine = offset(c, c.incident)?;
     let near = (5.0 + c.spacing).max(0.1 * mine);
-    let same = c
+    let start =
+        |i: &crate::detect::Incident| c.run.steps[c.run.attempts[i.attempt as usize].rows.start];
+    // Restarts from the same step load the same checkpoint: they say nothing of restarts as such.
+    let starts: std::collections::BTreeSet<u64> = c
         .incidents
         .iter()
         .filter(|i| i.signal == c.incident.signal)
-        .filter_map(|i| offset(c, i));
-    Some(same.filter(|o| (o - mine).abs() <= near).count() as f64)
+        .filter(|i| offset(c, i).is_some_and(|o| (o - mine).abs() <= near))
+        .map(start)
+        .collect();
+    Some(starts.len() as f64)
 }
 
 fn hw_event(c: &Context<'_>) -> Option<f64> {
