@@ -270,12 +270,12 @@ impl State {
         at
     }
 
-    /// A level is fitted anew every so many rows: a sixteenth of the window, and half as often once it is flat.
+    /// A level is fitted anew every so many rows: a sixteenth of the window, and a quarter as often once it is flat.
     fn stride(&self) -> usize {
         let rows = (self.capacity / 16).clamp(4, 8);
         let flat = |l: Level| l.slope.abs() * l.memory < 0.25 * l.scale;
         if self.window.len() >= self.capacity && self.level.is_some_and(flat) {
-            2 * rows
+            4 * rows
         } else {
             rows
         }
