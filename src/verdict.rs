@@ -12,8 +12,8 @@ const PRIOR_UNKNOWN: f64 = 0.07;
 const DECIDED: f64 = 0.5;
 /// … and this many times the next one (rules/SOURCES.md).
 const LEAD: f64 = 2.0;
-/// The evidence must multiply the odds of a decided cause by this much, near "strong" (10) on Jeffreys' scale: a prior and one
-/// weak sign do not make a verdict.
+/// All evidence together, for the cause and against the others, must multiply the odds of a decided cause by this much,
+/// near "strong" (10) on Jeffreys' scale: a high prior and one weak sign do not make a verdict.
 const STRONG: f64 = 8.0;
 /// Below this posterior, with `unknown` in front, everything known speaks against every cause.
 const UNEXPLAINED: f64 = 0.5;
@@ -98,7 +98,7 @@ pub fn decide(run: &Run, rules: &RuleSet, row: &Row, without: &[String]) -> Verd
             .any(|w| *w == f.id || *w == format!("{}/{}", f.cause, f.id))
     });
     let posterior = posterior(rules, &evidence, None);
-    let (outcome, cause) = conclude(&posterior, &|c| factor(&evidence, c, None));
+    let (outcome, cause) = conclude(rules, &posterior);
     let deciding_signals = deciding(run, rules, &evidence, &posterior);
     let experiment = if outcome == Outcome::Decided {
         None
@@ -172,10 +172,15 @@ fn answered(f: &Finding, i: usize, assume: Option<(usize, bool)>) -> f64 {
     }
 }
 
-fn conclude(
-    posterior: &[(String, f64)],
-    factor: &dyn Fn(&str) -> f64,
-) -> (Outcome, Option<String>) {
+/// The factor by which all evidence together multiplied the odds of a cause.
+fn gained(rules: &RuleSet, cause: &str, posterior: f64) -> f64 {
+    let total: f64 = PRIOR_UNKNOWN + rules.iter().map(|r| r.prior).sum::<f64>();
+    let prior = rules.get(cause).map_or(0.0, |r| r.prior / total);
+    let odds = |p: f64| p / (1.0 - p).max(f64::MIN_POSITIVE);
+    odds(posterior) / odds(prior)
+}
+
+fn conclude(rules: &RuleSet, posterior: &[(String, f64)]) -> (Outcome, Option<String>) {
     let [(first, p), (_, next), ..] = posterior else {
         return (Outcome::Unexplained, None);
     };
@@ -187,7 +192,7 @@ fn conclude(
         };
         return (outcome, None);
     }
-    if *p >= DECIDED && *p >= LEAD * next && factor(first) >= STRONG {
+    if *p >= DECIDED && *p >= LEAD * next && gained(rules, first, *p) >= STRONG {
         (Outcome::Decided, Some(first.clone()))
     } else {
         (Outcome::Undecided, None)
@@ -201,8 +206,7 @@ fn deciding(
     evidence: &[Finding],
     now: &[(String, f64)],
 ) -> Vec<String> {
-    let concluded = |p: &[(String, f64)], assume| conclude(p, &|c| factor(evidence, c, assume));
-    let conclusion = concluded(now, None);
+    let conclusion = conclude(rules, now);
     let mut power: BTreeMap<&str, f64> = BTreeMap::new();
     for (i, f) in evidence
         .iter()
@@ -215,7 +219,7 @@ fn deciding(
                 let assume = Some((i, answer));
                 let then = posterior(rules, evidence, assume);
                 let leader = then.first().map(|x| &x.0) != now.first().map(|x| &x.0);
-                (leader || concluded(&then, assume) != conclusion)
+                (leader || conclude(rules, &then) != conclusion)
                     .then(|| then.first().map_or(0.0, |x| x.1))
             })
             .fold(0.0, f64::max);
