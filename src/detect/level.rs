@@ -55,6 +55,9 @@ pub(super) struct Prior {
 impl Level {
     /// Value expected at a step.
     pub fn at(&self, x: f64) -> f64 {
+        if self.slope == 0.0 {
+            return self.value;
+        }
         let ahead = (x - self.x).max(0.0);
         self.value + self.slope * self.memory * (1.0 - (-ahead / self.memory).exp())
     }
