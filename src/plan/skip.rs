@@ -83,8 +83,8 @@ fn disturbed(s: &Situation<'_>) -> (u64, u64) {
     (first.saturating_sub(LEAD), until + TAIL)
 }
 
-/// Residuals of this many scales, up or down, are still the disturbance: a model that learns the bad data falls below
-/// its level before it is surprised by good data again.
+/// Rows this many scales above the level after the return are still the disturbance: a model that has learned the bad
+/// data is surprised by good data again.
 const DISTURBED: f64 = 5.0;
 /// How far beyond the return it is looked for.
 const LOOK: u64 = 60;
@@ -98,7 +98,7 @@ fn last_disturbed(run: &Run, s: &Situation<'_>) -> u64 {
     let until = run.steps[s.incident.return_row.unwrap_or(from)] + LOOK;
     let away = |row: &usize| {
         let value = loss.finite(*row);
-        value.is_some_and(|y| s.incident.level.z(run.steps[*row] as f64, y).abs() > DISTURBED)
+        value.is_some_and(|y| s.incident.level.z(run.steps[*row] as f64, y) > DISTURBED)
     };
     let rows = (from..attempt.rows.end).take_while(|r| run.steps[*r] <= until);
     rows.filter(away).last().map_or(0, |r| run.steps[r])
