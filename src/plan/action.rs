@@ -113,8 +113,10 @@ fn wait(s: &Situation<'_>) -> (Action, String) {
             "{left} of 31 measured spikes came back only after more steps than this (rules/SOURCES.md M5, one recipe)"
         ),
     };
+    let later = s.run.attempts.len() > i.attempt as usize + 1;
+    let ended = if later { "this attempt" } else { "the log" };
     let text = format!(
-        "the log ends {} steps after the onset: keep the checkpoint before {onset} and decide at {decide}; {odds}",
+        "{ended} ends {} steps after the onset: keep the checkpoint before {onset} and decide at {decide}; {odds}",
         i.waited
     );
     (Action::Wait, text)
