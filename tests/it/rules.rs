@@ -571,6 +571,6 @@ fn the_example_of_the_rules_page_is_a_rule() {
     let page = include_str!("../../rules/README.md");
     let (_, rest) = page.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
-    let rule = whyspike::rules::Rule::parse("tokenizer-change", example).expect("a rule");
+    let rule = Rule::parse("tokenizer-change", example).expect("a rule");
     assert!(rule.run_cases().is_empty(), "{:?}", rule.run_cases());
 }
