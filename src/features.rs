@@ -159,18 +159,6 @@ fn value(feature: &Feature, raw: Option<f64>) -> Option<Value> {
     })
 }
 
-/// The signals that the unknown features of a row would need and the run does not have.
-pub fn missing_signals(run: &Run, row: &Row) -> Vec<&'static str> {
-    let unknown = catalogue().filter(|f| row.get(f.name).is_some_and(Option::is_none));
-    let mut out: Vec<&'static str> = unknown
-        .flat_map(|f| f.needs.iter().copied())
-        .filter(|s| !has(run, s))
-        .collect();
-    out.sort_unstable();
-    out.dedup();
-    out
-}
-
 /// Whether the run has a signal, a member of its family, or what it stands for.
 pub fn has(run: &Run, signal: &str) -> bool {
     run.column(signal).is_some() || run.family(signal).next().is_some()

@@ -103,54 +103,34 @@ fn batch_down() {
     assert!(out.is_empty(), "{out:?}");
 }
 
-#[test]
-fn first_update() {
+/// The samples of the first update of a run that logs these counts at steps 1, 2 and 3.
+fn first_update_of(counts: [f64; 3]) -> Option<(u64, u64)> {
     let mut rows = Rows::default();
     let slot = rows.slot("consumed_samples");
     let loss = rows.slot("loss");
-    for (s, c) in [(1, 64.0), (2, 96.0), (3, 128.0)] {
+    for (s, c) in (1..).zip(counts) {
         rows.begin(s);
         rows.set(slot, c);
         rows.set(loss, 2.0);
     }
-    let run = built(
-        rows,
-        BuildOptions {
-            step_base: Some(1),
-            ..BuildOptions::default()
-        },
-    );
-    assert_eq!(
-        DataOrder::of(&run, &run.attempts[0])
-            .unwrap()
-            .samples_of(1, 1),
-        Some((0, 64))
-    );
+    let options = BuildOptions {
+        step_base: Some(1),
+        ..BuildOptions::default()
+    };
+    let run = built(rows, options);
+    DataOrder::of(&run, &run.attempts[0])
+        .unwrap()
+        .samples_of(1, 1)
+}
+
+#[test]
+fn first_update() {
+    assert_eq!(first_update_of([64.0, 96.0, 128.0]), Some((0, 64)));
 }
 
 #[test]
 fn first_update_unknown() {
-    let mut rows = Rows::default();
-    let slot = rows.slot("consumed_samples");
-    let loss = rows.slot("loss");
-    for (s, c) in [(1, 32.0), (2, 96.0), (3, 160.0)] {
-        rows.begin(s);
-        rows.set(slot, c);
-        rows.set(loss, 2.0);
-    }
-    let run = built(
-        rows,
-        BuildOptions {
-            step_base: Some(1),
-            ..BuildOptions::default()
-        },
-    );
-    assert_eq!(
-        DataOrder::of(&run, &run.attempts[0])
-            .unwrap()
-            .samples_of(1, 1),
-        Some((0, 32))
-    );
+    assert_eq!(first_update_of([32.0, 96.0, 160.0]), Some((0, 32)));
 }
 
 #[test]
