@@ -132,12 +132,14 @@ fn scale_found(c: &Context<'_>) -> f64 {
     }
 }
 
+/// Unknown for a run that never had a loss: nothing ordinary went before.
 fn nonfinite_first(c: &Context<'_>) -> Option<f64> {
     let loss = c.run.column("loss")?;
     let first = loss
         .get(c.incident.onset_row)
         .is_some_and(|v| !v.is_finite());
-    Some(f64::from(u8::from(first)))
+    let had_a_loss = !c.window("loss", f64::NEG_INFINITY, c.onset).is_empty();
+    (!first || had_a_loss).then(|| f64::from(u8::from(first)))
 }
 
 fn nonfinite_before(c: &Context<'_>) -> Option<f64> {

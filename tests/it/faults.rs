@@ -147,3 +147,16 @@ fn plan_json_of_healthy() {
         "{text}"
     );
 }
+
+#[test]
+fn a_run_that_never_had_a_loss_did_not_lose_an_ordinary_one() {
+    let mut curve = Curve::of_loss([f64::NAN; 40]);
+    let first = |d: whyspike::diagnosis::Diagnosis| d.incidents[0].features["nonfinite_first"];
+    assert_eq!(first(diagnosed(curve.run(), "10,20")), None);
+    curve = Curve::of_loss([2.0; 40]);
+    curve.column("loss")[20..].fill(Some(f64::NAN));
+    assert_eq!(
+        first(diagnosed(curve.run(), "10,20")),
+        Some(whyspike::features::Value::Bool(true))
+    );
+}
