@@ -9,7 +9,24 @@ pub fn quantile(values: &mut [f64], share: f64) -> f64 {
         return f64::NAN;
     }
     let at = ((values.len() - 1) as f64 * share.clamp(0.0, 1.0)).round() as usize;
-    *values.select_nth_unstable_by(at, f64::total_cmp).1
+    select(values, at)
+}
+
+/// The value that would stand at a place of the sorted slice; reorders the slice, smaller ones before it.
+fn select(values: &mut [f64], at: usize) -> f64 {
+    // As in `total_cmp`: flipping the other bits of negative numbers makes the order of floats that of integers. Done
+    // once a value instead of twice a comparison.
+    let key = |v: &f64| v.to_bits().cast_signed();
+    let flip = |values: &mut [f64]| {
+        for v in values {
+            let others = (key(v) >> 63).cast_unsigned() >> 1;
+            *v = f64::from_bits(v.to_bits() ^ others);
+        }
+    };
+    flip(values);
+    values.select_nth_unstable_by_key(at, key);
+    flip(values);
+    values[at]
 }
 
 /// The median; reorders the slice. The mean of the middle two for an even number. NaN for an empty one.
@@ -18,7 +35,7 @@ pub fn median(values: &mut [f64]) -> f64 {
         return f64::NAN;
     }
     let middle = values.len() / 2;
-    let upper = *values.select_nth_unstable_by(middle, f64::total_cmp).1;
+    let upper = select(values, middle);
     if values.len() % 2 == 1 {
         return upper;
     }
@@ -124,8 +141,27 @@ pub fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
 
 /// Residuals from a two-sided rolling median of `half` values on either side.
 pub fn residuals(y: &[f64], half: usize) -> Vec<f64> {
-    let around = |i: usize| &y[i.saturating_sub(half)..(i + half + 1).min(y.len())];
-    (0..y.len()).map(|i| y[i] - median_of(around(i))).collect()
+    // The values around are kept sorted: one comes and one goes a row, which is cheaper than a median of all anew.
+    let mut around: Vec<f64> = Vec::with_capacity(2 * half + 1);
+    let place = |sorted: &[f64], v: f64| sorted.partition_point(|w| w.total_cmp(&v).is_lt());
+    let mut out = Vec::with_capacity(y.len());
+    for i in 0..y.len() {
+        let come = if i == 0 { 0 } else { i + half }..(i + half + 1);
+        for v in y.get(come.start..come.end.min(y.len())).unwrap_or_default() {
+            around.insert(place(&around, *v), *v);
+        }
+        if i > half {
+            around.remove(place(&around, y[i - half - 1]));
+        }
+        let middle = around.len() / 2;
+        let median = if around.len() % 2 == 1 {
+            around[middle]
+        } else {
+            f64::midpoint(around[middle - 1], around[middle])
+        };
+        out.push(y[i] - median);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -137,10 +173,24 @@ mod tests {
     }
 
     #[test]
+    fn rolling_residuals_are_those_of_medians_taken_anew() {
+        let y: Vec<f64> = (0..97).map(|i| f64::from(i * 37 % 53) - 20.0).collect();
+        for half in [0, 1, 20, 96, 200] {
+            let around = |i: usize| &y[i.saturating_sub(half)..(i + half + 1).min(y.len())];
+            let anew = (0..y.len()).map(|i| y[i] - median_of(around(i)));
+            assert!(residuals(&y, half).into_iter().eq(anew), "{half}");
+        }
+        assert!(residuals(&[], 3).is_empty());
+    }
+
+    #[test]
     fn medians_and_quantiles() {
         assert!(near(median_of(&[3.0, 1.0, 2.0]), 2.0));
         assert!(near(median_of(&[4.0, 1.0, 2.0, 3.0]), 2.5));
         assert!(near(quantile(&mut [1.0, 2.0, 3.0, 4.0, 5.0], 0.75), 4.0));
+        assert!(near(median_of(&[-3.0, 1.0, -2.0, -0.0, 0.5]), 0.0));
+        assert!(near(quantile(&mut [-1.0, -5.0, 2.0], 0.0), -5.0));
+        assert!(median_of(&[1.0, f64::NAN, f64::NAN]).is_nan());
         assert!(median_of(&[]).is_nan());
         assert!(near(mad(&[1.0, 2.0, 3.0, 4.0, 100.0], 3.0), MAD_TO_SD));
     }

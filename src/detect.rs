@@ -137,16 +137,18 @@ pub fn detect(run: &Run) -> Vec<Incident> {
 }
 
 fn detect_attempt(run: &Run, attempt: &Attempt) -> Vec<Incident> {
-    let loss = series::loss(run, attempt);
-    let grad = series::grad(run, attempt);
-    let (mut found, norms) = std::thread::scope(|scope| {
-        let norms = scope.spawn(|| scan::scan(&grad, &scan::GRAD));
+    let ((loss, mut found), (grad, norms)) = std::thread::scope(|scope| {
+        let norms = scope.spawn(|| {
+            let grad = series::grad(run, attempt);
+            let found = scan::scan(&grad, &scan::GRAD);
+            (grad, found)
+        });
+        let loss = series::loss(run, attempt);
         let found = scan::scan(&loss, &scan::LOSS);
+        let norms = norms.join();
         (
-            found,
-            norms
-                .join()
-                .unwrap_or_else(|e| std::panic::resume_unwind(e)),
+            (loss, found),
+            norms.unwrap_or_else(|e| std::panic::resume_unwind(e)),
         )
     });
     episode::add_non_finite(&mut found, run, attempt, &loss);

@@ -80,36 +80,36 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
     let framework = told.framework.clone().or_else(|| Framework::of(&run));
     let history = History::new(&run, &found);
     let orders = orders(&run, &found);
-    let mut incidents = Vec::with_capacity(found.len());
-    for (n, incident) in found.iter().enumerate() {
-        let mut features = measure(&run, incident, &found, &history, &told.others);
-        features.extend(
-            told.assume
-                .iter()
-                .map(|(name, value)| (*name, Some(*value))),
-        );
-        let verdict = decide(&run, rules, &features, &told.without);
+    let features: Vec<Row> = on_every_core(found.len(), &|n| {
+        let mut row = measure(&run, &found[n], &found, &history, &told.others);
+        row.extend(told.assume.iter().map(|(name, v)| (*name, Some(*v))));
+        row
+    });
+    let evidence = rules.evaluate_all(&features);
+    let conclude = |n: usize| {
+        let (incident, features) = (&found[n], &features[n]);
+        let verdict = decide(&run, rules, evidence[n].clone(), &told.without);
         let plan = plan(&Situation {
             run: &run,
             incident,
             incidents: &found,
-            features: &features,
+            features,
             verdict: &verdict,
             rules,
             inventory: &inventory,
             framework: framework.as_ref(),
             order: orders.get(&incident.attempt).and_then(Option::as_ref),
         });
-        let same_as = same_as(&run, &found, n);
-        incidents.push(Diagnosed {
+        Diagnosed {
             id: n + 1,
             incident: incident.clone(),
-            features,
+            features: features.clone(),
             verdict,
             plan,
-            same_as,
-        });
-    }
+            same_as: same_as(&run, &found, n),
+        }
+    };
+    let incidents = on_every_core(found.len(), &conclude);
     let missing = ASKED_FOR.into_iter().filter(|s| !has(&run, s)).collect();
     Diagnosis {
         run,
@@ -118,6 +118,26 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
         missing,
         incidents,
     }
+}
+
+/// Does the same for each number below `n`, a stretch of them on each core; the results are in order.
+fn on_every_core<T: Send>(n: usize, job: &(impl Fn(usize) -> T + Sync)) -> Vec<T> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = n.div_ceil(cores).max(1);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (share..n)
+            .step_by(share)
+            .map(|from| scope.spawn(move || (from..n.min(from + share)).map(job).collect()))
+            .collect();
+        let mut out: Vec<T> = (0..n.min(share)).map(job).collect();
+        for thread in threads {
+            let more: Vec<T> = thread
+                .join()
+                .unwrap_or_else(|e| std::panic::resume_unwind(e));
+            out.extend(more);
+        }
+        out
+    })
 }
 
 /// The data order along each attempt with an incident.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::features::{Row, feature};
+use crate::features::feature;
 use crate::rules::{CAUSES, Finding, Outlook, RuleSet, capped_log, experiment_kinds};
 use crate::run::Run;
 
@@ -89,9 +89,13 @@ impl Verdict {
     }
 }
 
-/// Weighs the evidence on an incident. Evidence named in `without`, as `ID` or `cause/ID`, is left out.
-pub fn decide(run: &Run, rules: &RuleSet, row: &Row, without: &[String]) -> Verdict {
-    let mut evidence = rules.evaluate(row);
+/// Weighs the evidence on an incident. What `without` names, as `ID` or `cause/ID`, is left out.
+pub fn decide(
+    run: &Run,
+    rules: &RuleSet,
+    mut evidence: Vec<Finding>,
+    without: &[String],
+) -> Verdict {
     evidence.retain(|f| {
         !without
             .iter()

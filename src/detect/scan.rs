@@ -156,12 +156,49 @@ impl Window {
     }
 }
 
+/// How the rows since the last look agree with the level. A flat level that they agree with is not fitted anew: the
+/// fit is what a long run spends its time on.
+#[derive(Default)]
+struct Agreement {
+    rows: usize,
+    above: usize,
+    away: usize,
+    total: usize,
+}
+
+impl Agreement {
+    fn count(&mut self, z: f64) {
+        self.rows += 1;
+        self.total += 1;
+        self.above += usize::from(z > 0.0);
+        self.away += usize::from(z.abs() > 1.0);
+    }
+
+    /// As many rows above as below, and as many beyond one scale as normal noise has (0.317), within a standard
+    /// deviation and two; for a window's length at most.
+    fn stands(&self, capacity: usize) -> bool {
+        let n = self.rows as f64;
+        let off = |k: usize, share: f64| {
+            (k as f64 - share * n).abs() / (n * share * (1.0 - share)).sqrt()
+        };
+        self.total < capacity && off(self.above, 0.5) <= 1.0 && off(self.away, 0.317) <= 2.0
+    }
+
+    /// Begins the next stretch of rows under the same level.
+    fn renew(&mut self) {
+        *self = Self {
+            total: self.total,
+            ..Self::default()
+        };
+    }
+}
+
 /// What the past rows say.
 struct State {
     window: Window,
     capacity: usize,
     level: Option<Level>,
-    age: usize,
+    agrees: Agreement,
     flagged: usize,
     sum: f64,
     frozen: Option<Level>,
@@ -176,7 +213,7 @@ impl State {
             window: Window::default(),
             capacity,
             level: None,
-            age: 0,
+            agrees: Agreement::default(),
             flagged: 0,
             sum: 0.0,
             frozen: None,
@@ -205,6 +242,7 @@ impl State {
         let level = level.widened(series.noise_ratio(oldest, i));
         let (x, y) = (series.x[i], series.y[i]);
         let z = level.z(x, y);
+        self.agrees.count(z);
         let wide = Watch::widened(level.rows);
         self.flagged = if z >= FLAG { self.flagged + 1 } else { 0 };
         if z > watch.acute_z * wide {
@@ -223,12 +261,15 @@ impl State {
 
     fn level(&mut self, series: &Series, watch: &Watch) -> Option<Level> {
         let young = self.window.len() < 2 * self.stride();
-        if self.level.is_none() || self.age >= self.stride() || young {
+        let due = self.agrees.rows >= self.stride();
+        let stands = due && self.flat() && self.agrees.stands(self.capacity);
+        if stands {
+            self.agrees.renew();
+        } else if self.level.is_none() || due || young {
             let (x, y) = self.window.values();
             self.level = Level::fit(x, y, watch.prior, memory(series));
-            self.age = 0;
+            self.agrees = Agreement::default();
         }
-        self.age += 1;
         self.level
     }
 
@@ -273,12 +314,13 @@ impl State {
     /// A level is fitted anew every so many rows: a sixteenth of the window, and a quarter as often once it is flat.
     fn stride(&self) -> usize {
         let rows = (self.capacity / 16).clamp(4, 8);
-        let flat = |l: Level| l.slope.abs() * l.memory < 0.25 * l.scale;
-        if self.window.len() >= self.capacity && self.level.is_some_and(flat) {
-            4 * rows
-        } else {
-            rows
-        }
+        if self.flat() { 4 * rows } else { rows }
+    }
+
+    /// Whether the window is full and its level hardly moves.
+    fn flat(&self) -> bool {
+        let still = |l: Level| l.slope.abs() * l.memory < 0.25 * l.scale;
+        self.window.len() >= self.capacity && self.level.is_some_and(still)
     }
 
     /// Rows of the median that is compared with the best earlier one: a quarter of the window.

@@ -97,6 +97,9 @@ pub fn along(
         return series;
     };
     let (rows, own) = lineage(run, attempt);
+    series.x.reserve_exact(rows.len());
+    series.y.reserve_exact(rows.len());
+    series.rows.reserve_exact(rows.len());
     for (i, row) in rows.into_iter().enumerate() {
         if i == own {
             series.own = series.len();

@@ -173,6 +173,15 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether a signal had a finite value anywhere before the onset along the history of the attempt.
+    pub fn ever_before_onset(&self, signal: &str) -> bool {
+        let rows = self.behind.rows.iter();
+        self.run.column(signal).is_some_and(|column| {
+            rows.take_while(|r| (self.run.steps[**r] as f64) < self.onset)
+                .any(|r| column.finite(*r).is_some())
+        })
+    }
+
     /// The level of log₁₀ of a signal before the onset: the rows of 128 steps, the last eight steps left out, for
     /// many signals move a little before the loss does.
     pub fn log_level(&self, signal: &str) -> Option<Level> {

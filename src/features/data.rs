@@ -1,6 +1,6 @@
 //! F42–F48 and the outcomes of replays: the data, and what happened when the steps were run again.
 
-use crate::baseline::{mad, median_of, pearson, residuals};
+use crate::baseline::{mad, median_of, residuals};
 use crate::features::context::Context;
 use crate::features::{Feature, boolean, later, number};
 use crate::replay::{self, Data, OtherKind, Outcome};
@@ -270,8 +270,26 @@ fn self_repeat(c: &Context<'_>) -> Option<f64> {
         *v = v.clamp(-4.0 * sd, 4.0 * sd);
     }
     let (past, last) = r.split_at(r.len() - STRETCH);
-    past.windows(STRETCH)
-        .filter_map(|w| pearson(w, last))
+    best_match(past, last)
+}
+
+/// The highest correlation of a stretch with any stretch of the past.
+fn best_match(past: &[f64], last: &[f64]) -> Option<f64> {
+    let n = last.len() as f64;
+    let mean = last.iter().sum::<f64>() / n;
+    let centred: Vec<f64> = last.iter().map(|v| v - mean).collect();
+    let own = centred.iter().map(|v| v * v).sum::<f64>();
+    // With one side centred the mean of the other falls out of the product.
+    let correlation = |w: &[f64]| {
+        let product: f64 = w.iter().zip(&centred).map(|(a, b)| a * b).sum();
+        let (sum, squares) = w
+            .iter()
+            .fold((0.0, 0.0), |(s, q), v| (s + v, f64::mul_add(*v, *v, q)));
+        let spread = squares - sum * sum / n;
+        (spread > 1e-12 * squares && own > 0.0).then(|| product / (spread * own).sqrt())
+    };
+    past.windows(last.len())
+        .filter_map(correlation)
         .reduce(f64::max)
 }
 

@@ -138,7 +138,7 @@ fn nonfinite_first(c: &Context<'_>) -> Option<f64> {
     let first = loss
         .get(c.incident.onset_row)
         .is_some_and(|v| !v.is_finite());
-    let had_a_loss = !c.window("loss", f64::NEG_INFINITY, c.onset).is_empty();
+    let had_a_loss = c.ever_before_onset("loss");
     (!first || had_a_loss).then(|| f64::from(u8::from(first)))
 }
 

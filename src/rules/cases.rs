@@ -39,13 +39,17 @@ impl Rule {
     /// The factor by which this rule's evidence multiplies the odds of its cause.
     pub fn factor(&self, row: &Row) -> f64 {
         let conditions: Vec<_> = self.evidence.iter().map(|e| &e.when).collect();
-        let answers = evaluate(&conditions, row);
-        let ratios = self.evidence.iter().zip(answers).map(|(e, holds)| {
-            (
-                e.group.as_str(),
-                holds.map_or(1.0, |h| if h { e.ratio } else { e.ratio_if_not }),
-            )
-        });
+        let answers = evaluate(&conditions, std::slice::from_ref(row));
+        let ratios = self
+            .evidence
+            .iter()
+            .zip(answers.into_iter().flatten())
+            .map(|(e, holds)| {
+                (
+                    e.group.as_str(),
+                    holds.map_or(1.0, |h| if h { e.ratio } else { e.ratio_if_not }),
+                )
+            });
         crate::rules::capped_log(ratios).exp()
     }
 

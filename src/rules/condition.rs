@@ -1,5 +1,7 @@
 //! Conditions: SQL over features, three-valued, evaluated by polars.
 
+use std::collections::BTreeSet;
+
 use polars::lazy::dsl::{AggExpr, BooleanFunction, Expr, FunctionExpr, Operator};
 use polars::prelude::{Column, DataFrame, DataType, IntoLazy, NamedFrom, PolarsResult, Series};
 use serde::Deserialize;
@@ -92,7 +94,7 @@ impl Condition {
 
     fn unknown_stays_unknown(&self) -> Result<(), ConditionError> {
         let nothing: Row = catalogue().map(|f| (f.name, None)).collect();
-        let out = select(&[self], &nothing)
+        let out = select(&[self], &[nothing])
             .map_err(|e| ConditionError::Evaluation(first_line(&e.to_string())))?;
         let column = out.columns().first().ok_or(ConditionError::Constant)?;
         if column.dtype() != &DataType::Boolean {
@@ -106,21 +108,21 @@ impl Condition {
     }
 }
 
-/// Answers of conditions on a row: `None` where something they need is unknown.
-pub(super) fn evaluate(conditions: &[&Condition], row: &Row) -> Vec<Option<bool>> {
-    let Ok(out) = select(conditions, row) else {
-        return vec![None; conditions.len()];
+/// Answers of conditions on each row: `None` where something they need is unknown.
+pub(super) fn evaluate(conditions: &[&Condition], rows: &[Row]) -> Vec<Vec<Option<bool>>> {
+    let Ok(out) = select(conditions, rows) else {
+        return vec![vec![None; conditions.len()]; rows.len()];
     };
-    let answer = |c: &Column| c.bool().ok().and_then(|b| b.get(0));
-    out.columns().iter().map(answer).collect()
+    let answer = |c: &Column, row: usize| c.bool().ok().and_then(|b| b.get(row));
+    (0..rows.len())
+        .map(|row| out.columns().iter().map(|c| answer(c, row)).collect())
+        .collect()
 }
 
-fn select(conditions: &[&Condition], row: &Row) -> PolarsResult<DataFrame> {
-    let columns = row
-        .iter()
-        .map(|(name, value)| column(name, *value))
-        .collect();
-    let frame = DataFrame::new(1, columns)?;
+fn select(conditions: &[&Condition], rows: &[Row]) -> PolarsResult<DataFrame> {
+    let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.keys().copied()).collect();
+    let columns = names.into_iter().map(|name| column(name, rows)).collect();
+    let frame = DataFrame::new(rows.len(), columns)?;
     let named = conditions
         .iter()
         .enumerate()
@@ -128,13 +130,16 @@ fn select(conditions: &[&Condition], row: &Row) -> PolarsResult<DataFrame> {
     frame.lazy().select(named.collect::<Vec<_>>()).collect()
 }
 
-fn column(name: &str, value: Option<Value>) -> Column {
-    let boolean = crate::features::feature(name).is_some_and(|f| f.boolean);
-    let series = match value {
-        Some(Value::Bool(b)) => Series::new(name.into(), [Some(b)]),
-        Some(Value::Number(v)) => Series::new(name.into(), [Some(v).filter(|v| v.is_finite())]),
-        None if boolean => Series::new(name.into(), [None::<bool>]),
-        None => Series::new(name.into(), [None::<f64>]),
+fn column(name: &str, rows: &[Row]) -> Column {
+    let values = || rows.iter().map(|r| r.get(name).copied().flatten());
+    let boolean = crate::features::feature(name).is_some_and(|f| f.boolean)
+        || values().any(|v| matches!(v, Some(Value::Bool(_))));
+    let series = if boolean {
+        let of = |v: Option<Value>| v.map(|v| v.number() != 0.0);
+        Series::new(name.into(), values().map(of).collect::<Vec<_>>())
+    } else {
+        let of = |v: Option<Value>| v.map(Value::number).filter(|v| v.is_finite());
+        Series::new(name.into(), values().map(of).collect::<Vec<_>>())
     };
     series.into()
 }

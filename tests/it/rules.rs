@@ -417,7 +417,7 @@ fn doubt_is_kept_where_it_is_due() {
     let mut outcomes = BTreeMap::new();
     for case in RULES.iter().flat_map(|r| &r.cases) {
         let (name, row) = (&case.name, row_of_case(case));
-        let verdict = decide(&run, &RULES, &row, &[]);
+        let verdict = decide(&run, &RULES, RULES.evaluate(&row), &[]);
         let total: f64 = verdict.posterior.iter().map(|(_, p)| p).sum();
         assert!((total - 1.0).abs() < 1e-9, "{name}: {total}");
         assert!(
