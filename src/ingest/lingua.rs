@@ -1,15 +1,8 @@
 //! lingua consoles: `step: 10  acc: 0  loss: 10.1234  grad: 1.23e+00  flops: 3.10e+14  wps: 5.12e+04  …`.
 
-use crate::ingest::Ingester;
-use crate::ingest::Reader;
-use crate::ingest::fields::Names;
-use crate::ingest::fields::Torn;
-use crate::ingest::records;
-use crate::ingest::records::Console;
-use crate::ingest::records::Cursor;
-use crate::ingest::records::Piece;
-use crate::ingest::records::Records;
-use crate::ingest::text;
+use crate::ingest::fields::{Names, Torn};
+use crate::ingest::records::{self, Console, Cursor, Piece, Records};
+use crate::ingest::{Ingester, Reader, text};
 use crate::run::Rows;
 
 /// lingua, which counts steps from 1.

@@ -7,6 +7,7 @@
 )]
 
 mod cli;
+mod contributing;
 mod detect;
 mod diagnose;
 
