@@ -4,7 +4,7 @@ use crate::baseline::median_of;
 use crate::detect::level::Level;
 use crate::detect::scan::{Watch, hole, memory, window_rows};
 use crate::detect::series::Series;
-use crate::detect::{HORIZON_STEPS, Kind};
+use crate::detect::{HORIZON_STEPS, Kind, SETTLED_STEPS};
 use crate::run::{Attempt, Run};
 
 /// An alarm followed to its end. Positions are those of the series.
@@ -221,19 +221,22 @@ impl Episode {
     }
 }
 
-/// Whether the values from `j` on are back and stay: the median of the next ten, and that of the next 50 steps, or
-/// of what a hole or the end leaves.
+/// Whether the values from `j` on are back and stay: the median of the next ten, that of the next 50 steps and that of
+/// the next 200, or of what a hole or the end leaves.
 fn returned(series: &Series, j: usize, quiet: f64, excess: &dyn Fn(usize) -> f64) -> bool {
     if excess(j) >= 1.5 * quiet {
         return false;
     }
     let unbroken = |k: &usize| *k == j || !hole(series, *k);
-    let soon = series.x[j] + MERGE_STEPS.max(RETURN_ROWS as f64 * series.spacing);
-    let next: Vec<f64> = (j..series.len())
-        .take_while(unbroken)
-        .take_while(|k| series.x[*k] <= soon)
-        .map(excess)
-        .collect();
+    let over = |steps: f64| -> Vec<f64> {
+        let until = series.x[j] + steps.max(RETURN_ROWS as f64 * series.spacing);
+        (j..series.len())
+            .take_while(unbroken)
+            .take_while(|k| series.x[*k] <= until)
+            .map(excess)
+            .collect()
+    };
+    let next = over(MERGE_STEPS);
     let fewest = if hole(series, j) {
         1
     } else if series.len() > j + next.len() && hole(series, j + next.len()) {
@@ -244,6 +247,7 @@ fn returned(series: &Series, j: usize, quiet: f64, excess: &dyn Fn(usize) -> f64
     next.len() >= fewest
         && median_of(&next[..next.len().min(RETURN_ROWS)]) < quiet
         && median_of(&next) < quiet
+        && median_of(&over(SETTLED_STEPS)) < quiet
 }
 
 /// Rows of exact zeros after which a loss that was not near zero has collapsed.

@@ -237,17 +237,21 @@ impl State {
 
     /// An alarm at value `i`: its kind and where the departure began.
     fn test(&mut self, series: &Series, i: usize, watch: &Watch) -> Option<(Kind, usize)> {
-        let level = self.level(series, watch)?;
-        let oldest = self.window.oldest().unwrap_or(i);
-        let level = level.widened(series.noise_ratio(oldest, i));
         let (x, y) = (series.x[i], series.y[i]);
+        let mut level = self.level(series, watch, i)?;
+        let far = |l: Level| l.z(x, y) > watch.acute_z * Watch::widened(l.rows);
+        if far(level) && self.agrees.total > 0 {
+            // An alarm is raised on what the rows up to it say, not on what they said a while ago.
+            self.fit(series, watch);
+            level = self.level(series, watch, i)?;
+        }
         let z = level.z(x, y);
         self.agrees.count(z);
-        let wide = Watch::widened(level.rows);
         self.flagged = if z >= FLAG { self.flagged + 1 } else { 0 };
-        if z > watch.acute_z * wide {
+        if far(level) {
             return Some((Kind::Acute, i));
         }
+        let wide = Watch::widened(level.rows);
         if self.window.len() < WARM.min(self.capacity) {
             return None;
         }
@@ -259,18 +263,23 @@ impl State {
             .then(|| (Kind::Chronic, self.climb_start(series, i, level)))
     }
 
-    fn level(&mut self, series: &Series, watch: &Watch) -> Option<Level> {
+    /// The level for value `i`.
+    fn level(&mut self, series: &Series, watch: &Watch, i: usize) -> Option<Level> {
         let young = self.window.len() < 2 * self.stride();
         let due = self.agrees.rows >= self.stride();
-        let stands = due && self.flat() && self.agrees.stands(self.capacity);
-        if stands {
+        if due && self.flat() && self.agrees.stands(self.capacity) {
             self.agrees.renew();
         } else if self.level.is_none() || due || young {
-            let (x, y) = self.window.values();
-            self.level = Level::fit(x, y, watch.prior, memory(series));
-            self.agrees = Agreement::default();
+            self.fit(series, watch);
         }
-        self.level
+        let oldest = self.window.oldest().unwrap_or(i);
+        Some(self.level?.widened(series.noise_ratio(oldest, i)))
+    }
+
+    fn fit(&mut self, series: &Series, watch: &Watch) {
+        let (x, y) = self.window.values();
+        self.level = Level::fit(x, y, watch.prior, memory(series));
+        self.agrees = Agreement::default();
     }
 
     /// One-sided CUSUM against the level frozen where the sum left zero. The level is the plain median of the window:

@@ -5,11 +5,11 @@ use crate::detect::episode::Episode;
 use crate::detect::level::Level;
 use crate::detect::scan::{hole, window_rows};
 use crate::detect::series::Series;
-use crate::detect::{HORIZON_STEPS, Incident, Kind, Shape, TRANSIENT_STEPS};
+use crate::detect::{
+    HORIZON_STEPS, Incident, Kind, Residual, SETTLED_STEPS, Shape, TRANSIENT_STEPS,
+};
 use crate::run::{Attempt, Run};
 
-/// Steps of a flat stretch after which a level is a new level (rules/SOURCES.md F07 looks at 200 steps).
-const SETTLED_STEPS: f64 = 200.0;
 /// A shift smaller than this many nats is none (rules/SOURCES.md).
 const SHIFT_NATS: f64 = 0.005;
 /// A departure that keeps more than this share of its peak excess has not come back.
@@ -66,7 +66,20 @@ struct Judged {
     shape: Shape,
     open: bool,
     lost: bool,
-    residual: Option<f64>,
+    residual: Option<Residual>,
+}
+
+impl Residual {
+    /// The median of excesses over a level. Its standard error is 1.2533 of that of a mean of normal values.
+    fn of(excess: &[f64], level: Level) -> Option<Self> {
+        const NORMAL_95: f64 = 1.96;
+        const MEDIAN_TO_MEAN: f64 = 1.2533;
+        let margin = NORMAL_95 * MEDIAN_TO_MEAN * level.scale / (excess.len() as f64).sqrt();
+        (!excess.is_empty()).then(|| Self {
+            value: median_of(excess),
+            margin,
+        })
+    }
 }
 
 fn judge(e: &Episode, series: &Series) -> Judged {
@@ -110,13 +123,13 @@ fn judge(e: &Episode, series: &Series) -> Judged {
 }
 
 /// Median excess over 200 steps from a position.
-fn residual_after(series: &Series, from: usize, level: Level) -> Option<f64> {
+fn residual_after(series: &Series, from: usize, level: Level) -> Option<Residual> {
     let until = series.x[from] + SETTLED_STEPS;
     let rest: Vec<f64> = (from..series.len())
         .take_while(|j| series.x[*j] <= until && (*j == from || !hole(series, *j)))
         .map(|j| series.y[j] - level.at(series.x[j]))
         .collect();
-    (!rest.is_empty()).then(|| median_of(&rest))
+    Residual::of(&rest, level)
 }
 
 fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
@@ -126,17 +139,18 @@ fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
         .take(window_rows(series) / 4)
         .collect();
     let excess = |j: &usize| series.y[*j] - level.at(series.x[*j]);
-    let residual = median_of(&tail.iter().map(excess).collect::<Vec<_>>());
-    let finite = residual.is_finite();
-    if e.non_finite > 0 || !finite {
-        let residual = finite.then_some(residual);
-        return Judged {
-            shape: Shape::Divergent,
-            open: false,
-            lost: false,
-            residual,
-        };
-    }
+    let left = Residual::of(&tail.iter().map(excess).collect::<Vec<_>>(), level);
+    let residual = match left {
+        Some(left) if left.value.is_finite() && e.non_finite == 0 => left.value,
+        _ => {
+            return Judged {
+                shape: Shape::Divergent,
+                open: false,
+                lost: false,
+                residual: left.filter(|r| r.value.is_finite()),
+            };
+        }
+    };
     let top = if e.kind == Kind::Chronic {
         plateau_top(e, series, level)
     } else {
@@ -165,7 +179,7 @@ fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
         shape,
         open,
         lost,
-        residual: Some(residual),
+        residual: left,
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "200",
         &["loss"],
         "median loss above its old level after the return",
-        |c| c.incident.return_row.and(c.incident.residual),
+        |c| Some(c.incident.return_row.and(c.incident.residual)?.value),
     ),
     number(
         "F08",

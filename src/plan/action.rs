@@ -1,6 +1,6 @@
 //! Whether to act at all: over, wait, go back, or stop.
 
-use crate::detect::{Incident, Kind, Shape, TRANSIENT_STEPS};
+use crate::detect::{Incident, Kind, Shape, TRANSIENT_STEPS, return_odds};
 use crate::plan::Situation;
 use crate::verdict::Outcome;
 
@@ -38,9 +38,6 @@ const STRIKES: usize = 3;
 const SAME_PLACE: u64 = 50;
 /// Posterior from which on bad data are skipped although the cause is not decided.
 const SKIP_ANYWAY: f64 = 0.3;
-/// Share of the incidents of M5 that were back by a number of steps: 16 of 31 by 20, 30 by 45, 31 by 65.
-const SURVIVAL: [(u64, u32); 4] = [(20, 16), (45, 30), (65, 31), (u64::MAX, 31)];
-
 /// The advice and its reason.
 pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
     let i = s.incident;
@@ -101,18 +98,11 @@ fn wait(s: &Situation<'_>) -> (Action, String) {
         5 * TRANSIENT_STEPS
     };
     let decide = onset + base;
-    let by = SURVIVAL
-        .iter()
-        .take_while(|(steps, _)| *steps <= i.waited)
-        .last()
-        .map_or(0, |(_, n)| *n);
-    let odds = match 31 - by {
-        0 => "none of 31 measured spikes that came back took this long (rules/SOURCES.md M5, one recipe)"
-            .to_owned(),
-        left => format!(
-            "{left} of 31 measured spikes came back only after more steps than this (rules/SOURCES.md M5, one recipe)"
-        ),
-    };
+    let (returned, of) = return_odds(i.waited);
+    let odds = format!(
+        "of {of} documented spikes that were still out after so long, {returned} came back by themselves \
+         (rules/SOURCES.md M5)"
+    );
     let later = s.run.attempts.len() > i.attempt as usize + 1;
     let ended = if later { "this attempt" } else { "the log" };
     let text = format!(
@@ -129,9 +119,10 @@ fn lost_reason(i: &Incident) -> String {
     match (i.residual, i.excess) {
         (Some(r), Some(e)) if e > 0.0 => {
             format!(
-                "after {} steps the loss is still {r:.3} above its level ({:.0} % of its peak)",
+                "after {} steps the loss is still {:.3} above its level ({:.0} % of its peak)",
                 i.waited,
-                100.0 * r / e
+                r.value,
+                100.0 * r.value / e
             )
         }
         _ => format!("after {} steps the loss is not back", i.waited),
@@ -139,7 +130,7 @@ fn lost_reason(i: &Incident) -> String {
 }
 
 fn settled(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
-    let residual = s.incident.residual.unwrap_or(0.0);
+    let residual = s.incident.residual.map_or(0.0, |r| r.value);
     let harmless = |c: &str| c == "config-change" || c == "bad-data";
     let state = match s.verdict.cause.as_deref() {
         Some(cause) => !harmless(cause),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::detect::{Incident, return_odds};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value as Feature;
 use crate::plan::Plan;
@@ -114,10 +115,31 @@ fn incident(d: &Diagnosis, x: &Diagnosed) -> Value {
     put("score", number(i.score));
     put("shape", json!(i.shape.name()));
     put("open", json!(i.open));
+    put("residual", residual(i));
+    put("documented_returns", returns(i));
     put("verdict", verdict(&x.verdict));
     put("features", features(x));
     put("plan", plan(&x.plan));
     Value::Object(out)
+}
+
+/// What is left of the excess, with its 95 % interval.
+fn residual(i: &Incident) -> Value {
+    let Some(r) = i.residual else {
+        return Value::Null;
+    };
+    json!({ "value": number(Some(r.value)), "low": number(Some(r.value - r.margin)),
+        "high": number(Some(r.value + r.margin)) })
+}
+
+/// For an open incident: how many documented spikes that were out as long came back.
+fn returns(i: &Incident) -> Value {
+    let (returned, of) = return_odds(i.waited);
+    if i.open {
+        json!({ "waited": i.waited, "returned": returned, "of": of })
+    } else {
+        Value::Null
+    }
 }
 
 /// A number with six significant digits, `null` if it is not known or not finite.

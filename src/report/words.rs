@@ -1,5 +1,6 @@
 //! Sentences that several renderers share.
 
+use crate::detect::Shape;
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value;
 use crate::plan::Action;
@@ -63,6 +64,14 @@ pub(super) fn when(d: &Diagnosis, x: &Diagnosed) -> String {
         Some(row) => format!("back at {}", step(row)),
         None => format!("not back after {} steps", i.waited),
     });
+    if let (Some(left), "loss", Shape::Recoverable | Shape::Divergent | Shape::LevelShift) =
+        (i.residual, i.signal, i.shape)
+    {
+        parts.push(format!(
+            "{:+.4} ± {:.4} of it left",
+            left.value, left.margin
+        ));
+    }
     if let (Some(row), "loss") = (i.grad_return_row, i.signal) {
         parts.push(format!("gradient norm back at {}", step(row)));
     }

@@ -175,7 +175,7 @@ fn a_level_shift_settles() {
         i.shape.name()
     );
     assert!(
-        i.residual.is_some_and(|r| (0.06..0.10).contains(&r)),
+        i.residual.is_some_and(|r| (0.06..0.10).contains(&r.value)),
         "{:?}",
         i.residual
     );
@@ -196,7 +196,7 @@ fn a_spike_that_comes_back_part_of_the_way_is_a_level_shift() {
     );
     assert_eq!((i.shape, i.return_row), (Shape::LevelShift, None));
     assert!(
-        i.residual.is_some_and(|r| (0.12..0.18).contains(&r)),
+        i.residual.is_some_and(|r| (0.12..0.18).contains(&r.value)),
         "{:?}",
         i.residual
     );
