@@ -12,6 +12,8 @@ mod shape;
 
 use crate::run::{Attempt, Run};
 
+use episode::Episode;
+
 pub use level::Level;
 pub(crate) use series::lineage;
 pub use series::{Series, along};
@@ -149,25 +151,46 @@ pub(crate) fn level_before(series: &Series) -> Option<Level> {
     Level::fit(&series.x, &series.y, scan::GRAD.prior, scan::memory(series))
 }
 
+/// What is known of the loss of each batch from another run over the same data: with it taken off, what remains is
+/// 5 to 25 times quieter (rules/SOURCES.md M2a).
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// How much harder than its neighbours the batch of each row was for the other run; 0 where it has none.
+    pub batch: Vec<f64>,
+    /// Noise that remains in each row, as a share of that of the loss itself; 1 where the other run has none.
+    pub noise: Vec<f64>,
+}
+
 /// Finds the incidents of a run, in order of attempt and onset.
 pub fn detect(run: &Run) -> Vec<Incident> {
+    detect_knowing(run, None)
+}
+
+/// Finds the incidents of a run whose batches are partly known: those of [`detect`], and acute ones that only show once
+/// the batches are taken off.
+pub fn detect_knowing(run: &Run, known: Option<&Known>) -> Vec<Incident> {
     let mut out: Vec<Incident> = run
         .attempts
         .iter()
-        .flat_map(|a| detect_attempt(run, a))
+        .flat_map(|a| detect_attempt(run, a, known))
         .collect();
     out.sort_by_key(|i| (i.attempt, i.onset_row));
     out
 }
 
-fn detect_attempt(run: &Run, attempt: &Attempt) -> Vec<Incident> {
+/// Whether two incidents have no row in common.
+fn apart(a: &Incident, b: &Incident) -> bool {
+    a.end_row <= b.onset_row || b.end_row <= a.onset_row
+}
+
+fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Vec<Incident> {
     let ((loss, mut found), (grad, norms)) = std::thread::scope(|scope| {
         let norms = scope.spawn(|| {
             let grad = series::grad(run, attempt);
             let found = scan::scan(&grad, &scan::GRAD);
             (grad, found)
         });
-        let loss = series::loss(run, attempt);
+        let loss = along(run, attempt, "loss", &Some);
         let found = scan::scan(&loss, &scan::LOSS);
         let norms = norms.join();
         (
@@ -176,12 +199,22 @@ fn detect_attempt(run: &Run, attempt: &Attempt) -> Vec<Incident> {
         )
     });
     episode::add_non_finite(&mut found, run, attempt, &loss);
-    let mut out: Vec<Incident> = found
-        .into_iter()
-        .filter(|e| attempt.rows.contains(&e.alarm_row))
-        .map(|e| e.within(attempt, &loss))
-        .map(|e| shape::incident(run, attempt, &e, &loss, &grad))
-        .collect();
+    let story = |found: Vec<Episode>, loss: &Series| -> Vec<Incident> {
+        found
+            .into_iter()
+            .filter(|e| attempt.rows.contains(&e.alarm_row))
+            .map(|e| e.within(attempt, loss))
+            .map(|e| shape::incident(run, attempt, &e, loss, &grad))
+            .collect()
+    };
+    let mut out = story(found, &loss);
+    if let Some(known) = known {
+        let quieter = loss.less(known);
+        let more = story(scan::scan(&quieter, &scan::TWIN), &quieter);
+        let new = |i: &Incident| out.iter().all(|o| apart(o, i));
+        let more: Vec<Incident> = more.into_iter().filter(new).collect();
+        out.extend(more);
+    }
     for norm in norms {
         if shape::isolated_norm(run, attempt, &norm, &grad, &out) {
             out.push(shape::norm_incident(run, attempt, &norm, &grad));

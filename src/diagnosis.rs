@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoints::{Given, Inventory, inventory};
 use crate::data_order::DataOrder;
-use crate::detect::{Incident, detect};
+use crate::detect::{Incident, detect_knowing};
 use crate::features::{History, Row, Value, has, measure};
 use crate::plan::{Plan, Situation, plan};
-use crate::replay::OtherRun;
+use crate::replay::{OtherRun, known};
 use crate::resume::Framework;
 use crate::rules::RuleSet;
 use crate::run::Run;
@@ -75,7 +75,7 @@ const ASKED_FOR: [&str; 9] = [
 
 /// Diagnoses a run.
 pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
-    let found = detect(&run);
+    let found = detect_knowing(&run, known(&run, &told.others).as_ref());
     let inventory = inventory(&run, &told.checkpoints);
     let framework = told.framework.clone().or_else(|| Framework::of(&run));
     let history = History::new(&run, &found);

@@ -1,8 +1,12 @@
 //! Is attempt B the same data as attempt A? Answered from data positions, seeds, and the correlation of the losses.
 
+mod twin;
+
 use crate::baseline::{pearson, residuals};
 use crate::detect::{Incident, Kind};
 use crate::run::{Attempt, Run};
+
+pub use twin::known;
 
 /// Fewest common rows for a correlation (rules/SOURCES.md: with fewer, a scan over lags fires by chance).
 const FEWEST: usize = 20;
@@ -126,7 +130,7 @@ fn correlate(a: &[f64], b: &[f64]) -> (Option<f64>, Option<(i64, f64)>) {
     if a.len() < FEWEST {
         return (None, None);
     }
-    let (ra, rb) = (clipped(a), clipped(b));
+    let (ra, rb) = (clipped(a, HALF), clipped(b, HALF));
     let same = pearson(&ra, &rb);
     let most = LAGS.min(a.len().saturating_sub(FEWEST));
     let mut best: Option<(i64, f64)> = same.map(|r| (0, r));
@@ -146,8 +150,8 @@ fn signed(lag: usize) -> i64 {
     i64::try_from(lag).unwrap_or(i64::MAX)
 }
 
-fn clipped(y: &[f64]) -> Vec<f64> {
-    let mut r = residuals(y, HALF);
+fn clipped(y: &[f64], half: usize) -> Vec<f64> {
+    let mut r = residuals(y, half);
     let sd = crate::baseline::mad(&r, 0.0).max(f64::MIN_POSITIVE);
     for v in &mut r {
         *v = v.clamp(-CLIP * sd, CLIP * sd);
@@ -354,7 +358,7 @@ pub fn batch_z(run: &Run, incident: &Incident, other: &OtherRun) -> Option<f64> 
     let mine = &run.attempts[incident.attempt as usize];
     let z = |attempt: &Attempt| {
         let (a, b) = shared_losses(run, mine, &other.run, attempt, onset);
-        let same = a.len() >= FEWEST && pearson(&clipped(&a), &clipped(&b))? > SAME;
+        let same = a.len() >= FEWEST && pearson(&clipped(&a, HALF), &clipped(&b, HALF))? > SAME;
         let row = other
             .run
             .row_at(attempt, onset)

@@ -33,6 +33,14 @@ pub(super) const LOSS: Watch = Watch {
     best_level: Some(3.5),
 };
 
+/// The loss less what a twin tells of its batches. What remains wanders with the twin's own trend, which a CUSUM would
+/// add up.
+pub(super) const TWIN: Watch = Watch {
+    cusum_h: f64::INFINITY,
+    best_level: None,
+    ..LOSS
+};
+
 /// log₁₀ of the gradient norm; chronic drift of the norm is evidence, not an incident.
 pub(super) const GRAD: Watch = Watch {
     prior: Prior {

@@ -1,5 +1,6 @@
 //! The history that an attempt builds on: its own rows after those of earlier attempts that it kept.
 
+use crate::detect::Known;
 use crate::run::{Attempt, Run};
 
 /// Rows of earlier attempts that the baseline of a resumed one may use.
@@ -18,7 +19,8 @@ pub struct Series {
     pub own: usize,
     /// Usual distance in steps between values.
     pub spacing: f64,
-    /// Expected noise of each value, up to a factor: 1/sqrt(batch size). Empty where the batch size never changes.
+    /// Expected noise of each value, up to a factor: 1/sqrt(batch size), less what is known of the batch. Empty where
+    /// it never changes.
     pub noise: Vec<f64>,
 }
 
@@ -40,6 +42,17 @@ impl Series {
             (Some(a), Some(b)) => (b / a).max(1.0),
             _ => 1.0,
         }
+    }
+
+    /// The loss with what is known of its batches taken off.
+    pub(super) fn less(&self, known: &Known) -> Self {
+        let mut quieter = self.clone();
+        quieter.noise.resize(self.len(), 1.0);
+        for (i, row) in self.rows.iter().enumerate() {
+            quieter.y[i] -= known.batch[*row];
+            quieter.noise[i] *= known.noise[*row];
+        }
+        quieter
     }
 
     /// Position of the first value at or after a row of the run, among the attempt's own.
@@ -70,11 +83,6 @@ pub(crate) fn lineage(run: &Run, attempt: &Attempt) -> (Vec<usize>, usize) {
     let own = before.len();
     before.extend(attempt.rows.clone());
     (before, own)
-}
-
-/// Loss along an attempt.
-pub(super) fn loss(run: &Run, attempt: &Attempt) -> Series {
-    along(run, attempt, "loss", &|v| Some(v))
 }
 
 /// log₁₀ of the gradient norm along an attempt. A norm of zero says nothing.
@@ -154,7 +162,7 @@ mod tests {
         let mut b = RunBuilder::new(&aliases, BuildOptions::default());
         b.add("x", rows);
         let run = b.finish().unwrap();
-        let series = loss(&run, &run.attempts[2]);
+        let series = along(&run, &run.attempts[2], "loss", &Some);
         assert_eq!(series.rows, vec![0, 1, 5, 9, 10]);
         assert_eq!(series.own, 3);
     }

@@ -37,7 +37,10 @@ pub(super) fn incident(
     let end_row = end_row(e, loss, attempt);
     let level = e.level.unwrap_or_else(|| level_of_nothing(loss, e.onset));
     let row = |i: usize| loss.rows[i];
-    let excess = e.peak.map(|p| loss.y[p] - level.at(loss.x[p]));
+    let height = |p: usize| loss.y[p] - level.at(loss.x[p]);
+    // As it was logged, whatever is known of the batch.
+    let peak = e.peak.and_then(|p| run.value("loss", row(p)));
+    let excess = e.peak.zip(peak).map(|(p, y)| y - level.at(loss.x[p]));
     let last = run.steps[attempt.rows.end - 1];
     Incident {
         attempt: attempt.index,
@@ -51,9 +54,9 @@ pub(super) fn incident(
         peaks: e.peaks.iter().map(|p| row(*p)).collect(),
         end_row,
         level,
-        peak: e.peak.map(|p| loss.y[p]),
+        peak,
         excess,
-        score: excess.map(|x| x / level.scale),
+        score: e.peak.map(|p| height(p) / level.scale),
         shape: judged.shape,
         open: judged.open,
         lost: judged.lost,

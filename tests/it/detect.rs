@@ -1,8 +1,9 @@
 //! Detection and shape on generated series: the pitfalls of rules/SOURCES.md and the forms an incident takes.
 
-use whyspike::detect::{Incident, Kind, Shape, detect};
+use whyspike::detect::{Incident, Kind, Shape, detect, detect_knowing};
 use whyspike::features::Value;
 use whyspike::plan::Action;
+use whyspike::replay::{OtherKind, OtherRun, known};
 use whyspike::run::{BuildOptions, EventKind, Run};
 
 use crate::support::{Curve, Noise, built, diagnosed, fixture, read, shared};
@@ -824,4 +825,60 @@ fn rows_of_other_signals_do_not_hide_the_loss() {
         "{}",
         told(&run, &found)
     );
+}
+
+/// Two runs over the same batches: their noise is the batch's, but for a tenth of it.
+fn twins(bump: impl Fn(usize) -> f64, bump_of_twin: impl Fn(usize) -> f64) -> (Run, OtherRun) {
+    let mut batch = Noise::new(77);
+    let batches: Vec<f64> = (0..1500).map(|_| 0.025 * batch.normal()).collect();
+    let curve = |seed: u64, bump: &dyn Fn(usize) -> f64| {
+        let mut own = Noise::new(seed);
+        let level = |i: usize| 2.5 - 1e-5 * i as f64 + 8.3 * (-(i as f64) / 12.0).exp();
+        let loss = (0..1500).map(|i| level(i) + batches[i] + 0.0025 * own.normal() + bump(i));
+        Curve::of_loss(loss).run()
+    };
+    let (run, other) = (curve(1, &bump), curve(2, &bump_of_twin));
+    let incidents = detect(&other);
+    let twin = OtherRun {
+        path: "twin".to_owned(),
+        kind: OtherKind::Twin,
+        run: other,
+        incidents,
+    };
+    (run, twin)
+}
+
+#[test]
+fn a_twin_lowers_the_floor() {
+    // An sd and a half of the loss for eight steps: nothing by itself, fifteen sd of what differs from the twin.
+    let bump = |i: usize| f64::from(u8::from((1000..1008).contains(&i))) * 0.0375;
+    let (run, twin) = twins(bump, |_| 0.0);
+    let alone = detect(&run);
+    assert!(alone.is_empty(), "{}", told(&run, &alone));
+    let found = detect_knowing(&run, known(&run, &[twin]).as_ref());
+    assert_eq!(found.len(), 1, "{}", told(&run, &found));
+    assert_eq!(step(&run, found[0].onset_row), 1001);
+    assert!(found[0].score.is_some_and(|z| z > 10.0));
+}
+
+#[test]
+fn an_incident_of_the_twin_is_none_of_this_run() {
+    let plateau = |i: usize| if (900..960).contains(&i) { 0.8 } else { 0.0 };
+    let (run, twin) = twins(|_| 0.0, plateau);
+    assert!(!twin.incidents.is_empty());
+    let found = detect_knowing(&run, known(&run, &[twin]).as_ref());
+    assert!(found.is_empty(), "{}", told(&run, &found));
+}
+
+#[test]
+fn a_run_over_other_data_tells_nothing() {
+    let (run, _) = twins(|_| 0.0, |_| 0.0);
+    let other = late(5, 1500).run();
+    let stranger = OtherRun {
+        path: "stranger".to_owned(),
+        kind: OtherKind::Twin,
+        incidents: detect(&other),
+        run: other,
+    };
+    assert!(known(&run, &[stranger]).is_none());
 }
