@@ -57,8 +57,19 @@ pub struct Incident {
     pub lost: bool,
     /// Excess after the return, or over the last rows where there is none.
     pub residual: Option<Residual>,
+    /// What the excess is over.
+    pub over: Over,
     /// Steps waited since the onset at the end of the log or at the next attempt.
     pub waited: u64,
+}
+
+/// What the excess of an incident is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Its own level.
+    Level,
+    /// Its level and what another run tells of the batch: without that it does not show.
+    Twin,
 }
 
 /// What is left of an incident: a median excess over the level, in the unit of the signal.
@@ -213,7 +224,10 @@ fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Vec<In
         let more = story(scan::scan(&quieter, &scan::TWIN), &quieter);
         let new = |i: &Incident| out.iter().all(|o| apart(o, i));
         let more: Vec<Incident> = more.into_iter().filter(new).collect();
-        out.extend(more);
+        out.extend(more.into_iter().map(|i| Incident {
+            over: Over::Twin,
+            ..i
+        }));
     }
     for norm in norms {
         if shape::isolated_norm(run, attempt, &norm, &grad, &out) {

@@ -7,7 +7,7 @@ use crate::data_order::DataOrder;
 use crate::detect::{Incident, detect_knowing};
 use crate::features::{History, Row, Value, has, measure};
 use crate::plan::{Plan, Situation, plan};
-use crate::replay::{OtherRun, known};
+use crate::replay::{OtherRun, Replay, known, pairs};
 use crate::resume::Framework;
 use crate::rules::RuleSet;
 use crate::run::Run;
@@ -39,6 +39,8 @@ pub struct Diagnosis {
     pub framework: Option<Framework>,
     /// Signals that the causes ask for and the log does not have.
     pub missing: Vec<&'static str>,
+    /// Later attempts that went over the steps of earlier ones.
+    pub replays: Vec<Replay>,
     /// The incidents in order of attempt and onset.
     pub incidents: Vec<Diagnosed>,
 }
@@ -112,6 +114,7 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
     let incidents = on_every_core(found.len(), &conclude);
     let missing = ASKED_FOR.into_iter().filter(|s| !has(&run, s)).collect();
     Diagnosis {
+        replays: pairs(&run, &found),
         run,
         inventory,
         framework,

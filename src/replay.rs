@@ -11,7 +11,7 @@ pub use twin::known;
 /// Fewest common rows for a correlation (rules/SOURCES.md: with fewer, a scan over lags fires by chance).
 const FEWEST: usize = 20;
 /// Correlation above which the data are the same, and below which they differ (rules/SOURCES.md M2b, OP9).
-const SAME: f64 = 0.8;
+pub(crate) const SAME: f64 = 0.8;
 const OTHER: f64 = 0.3;
 /// Half-width of the rolling median that detrends (rules/SOURCES.md M2).
 const HALF: usize = 20;
@@ -99,6 +99,39 @@ pub fn compare(
         data: data(run, &pairs, correlation),
         lr_ratio: lr_ratio(run, &pairs),
     })
+}
+
+/// Pairs of attempts that are compared at most, the latest first: a run of hundreds of restarts has thousands.
+const MOST_PAIRS: usize = 200;
+
+/// Every pair of attempts with steps in common, in order of the earlier and the later one. The losses are compared up to
+/// the first incident of either.
+pub fn pairs(run: &Run, incidents: &[Incident]) -> Vec<Replay> {
+    let overlap = |a: &Attempt, b: &Attempt| {
+        let ends = |x: &Attempt| (run.steps[x.rows.start], run.steps[x.rows.end - 1]);
+        let ((a0, a1), (b0, b1)) = (ends(a), ends(b));
+        a0 <= b1 && b0 <= a1
+    };
+    let both = run.attempts.iter().rev().flat_map(|b| {
+        let earlier = run.attempts[..b.index as usize].iter().rev();
+        earlier.map(move |a| (a, b))
+    });
+    let first_incident = |a: &Attempt, b: &Attempt| {
+        let of_either = |i: &&Incident| {
+            i.signal == "loss"
+                && (i.attempt == a.index || i.attempt == b.index)
+                && run.steps[i.onset_row] >= run.steps[b.rows.start]
+        };
+        let onsets = incidents.iter().filter(of_either);
+        onsets.map(|i| run.steps[i.onset_row]).min()
+    };
+    let mut out: Vec<Replay> = both
+        .filter(|(a, b)| overlap(a, b))
+        .take(MOST_PAIRS)
+        .filter_map(|(a, b)| compare(run, a, b, first_incident(a, b)))
+        .collect();
+    out.sort_by_key(|r| (r.earlier, r.later));
+    out
 }
 
 /// Rows of the two attempts that hold the same step.

@@ -6,7 +6,7 @@ use crate::detect::level::Level;
 use crate::detect::scan::{hole, window_rows};
 use crate::detect::series::Series;
 use crate::detect::{
-    HORIZON_STEPS, Incident, Kind, Residual, SETTLED_STEPS, Shape, TRANSIENT_STEPS,
+    HORIZON_STEPS, Incident, Kind, Over, Residual, SETTLED_STEPS, Shape, TRANSIENT_STEPS,
 };
 use crate::run::{Attempt, Run};
 
@@ -40,7 +40,7 @@ pub(super) fn incident(
     let height = |p: usize| loss.y[p] - level.at(loss.x[p]);
     // As it was logged, whatever is known of the batch.
     let peak = e.peak.and_then(|p| run.value("loss", row(p)));
-    let excess = e.peak.zip(peak).map(|(p, y)| y - level.at(loss.x[p]));
+    let excess = e.peak.map(height);
     let last = run.steps[attempt.rows.end - 1];
     Incident {
         attempt: attempt.index,
@@ -56,7 +56,8 @@ pub(super) fn incident(
         level,
         peak,
         excess,
-        score: e.peak.map(|p| height(p) / level.scale),
+        score: excess.map(|x| x / level.scale),
+        over: Over::Level,
         shape: judged.shape,
         open: judged.open,
         lost: judged.lost,
@@ -356,6 +357,7 @@ pub(super) fn norm_incident(run: &Run, attempt: &Attempt, e: &Episode, grad: &Se
         open: judged.open,
         lost: false,
         residual: None,
+        over: Over::Level,
         waited: last.saturating_sub(run.steps[e.onset_row]),
     }
 }

@@ -1,6 +1,6 @@
 //! What a twin run tells of each batch: subtracted from the loss, it lowers the floor of detection.
 
-use crate::baseline::pearson;
+use crate::baseline::{pearson, residuals};
 use crate::detect::Known;
 use crate::replay::{HALF, OtherKind, OtherRun, SAME, clipped};
 use crate::run::{Attempt, Run};
@@ -72,7 +72,8 @@ impl Shared {
             return None;
         }
         let r = pearson(&clipped(&a, HALF), &clipped(&b, HALF)).filter(|r| *r > SAME)?;
-        let b = clipped(&b, SMOOTH);
+        // Not clipped: a batch that was hard for the twin explains as much here.
+        let b = residuals(&b, SMOOTH);
         // Around an incident of its own the twin says nothing of the batch.
         let ordinary = |row: usize| {
             twin.incidents

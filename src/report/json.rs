@@ -3,10 +3,11 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::detect::{Incident, return_odds};
+use crate::detect::{Incident, Over, return_odds};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value as Feature;
 use crate::plan::Plan;
+use crate::replay::{Data, Replay};
 use crate::verdict::Verdict;
 
 /// Version of the layout.
@@ -35,6 +36,7 @@ struct RunPart<'a> {
     missing: &'a [&'static str],
     checkpoints: Vec<u64>,
     checkpoint_warnings: &'a [String],
+    replays: Vec<Value>,
     data_losses: Vec<Value>,
 }
 
@@ -80,10 +82,27 @@ fn run(d: &Diagnosis) -> RunPart<'_> {
         missing: &d.missing,
         checkpoints: d.inventory.checkpoints.iter().map(|c| c.step).collect(),
         checkpoint_warnings: &d.inventory.warnings,
+        replays: d.replays.iter().map(replay).collect(),
         data_losses: losses
             .map(|l| json!({ "source": l.source, "place": l.place, "what": l.what }))
             .collect(),
     }
+}
+
+/// A later attempt over the steps of an earlier one: whether the data were the same, and how that shows.
+fn replay(r: &Replay) -> Value {
+    let (data, skipped) = match r.data {
+        Data::Same => ("same", None),
+        Data::Skipped { from_step, samples } => ("skipped", Some((from_step, samples))),
+        Data::Other => ("other", None),
+        Data::Unknown => ("unknown", None),
+    };
+    json!({
+        "earlier": r.earlier, "later": r.later, "steps": [r.first_step, r.last_step], "data": data,
+        "skipped_from": skipped.map(|s| s.0), "skipped_samples": skipped.map(|s| s.1), "rows": r.rows,
+        "correlation": number(r.correlation), "best_lag": r.best_lag.map(|b| b.0),
+        "best_correlation": number(r.best_lag.map(|b| b.1)), "learning_rate_ratio": number(r.lr_ratio),
+    })
 }
 
 fn incident(d: &Diagnosis, x: &Diagnosed) -> Value {
@@ -115,6 +134,7 @@ fn incident(d: &Diagnosis, x: &Diagnosed) -> Value {
     put("score", number(i.score));
     put("shape", json!(i.shape.name()));
     put("open", json!(i.open));
+    put("against_twin", json!(i.over == Over::Twin));
     put("residual", residual(i));
     put("documented_returns", returns(i));
     put("verdict", verdict(&x.verdict));

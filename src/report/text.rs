@@ -62,6 +62,9 @@ fn header(out: &mut String, d: &Diagnosis) {
     let _ = writeln!(out, "{DIM}{source} · {}{PLAIN}", words::run(d));
 }
 
+/// Pairs of attempts that the foot tells of at most.
+const MOST_REPLAYS: usize = 4;
+
 fn title(out: &mut String, x: &Diagnosed) {
     let i = &x.incident;
     let colour = match x.plan.action {
@@ -243,7 +246,25 @@ fn would_decide(out: &mut String, x: &Diagnosed) {
     }
 }
 
+fn replays(out: &mut String, d: &Diagnosis) {
+    if !d.replays.is_empty() {
+        out.push('\n');
+    }
+    for replay in d.replays.iter().take(MOST_REPLAYS) {
+        labelled(out, "replay", &words::replay(replay));
+    }
+    if d.replays.len() > MOST_REPLAYS {
+        let more = d.replays.len() - MOST_REPLAYS;
+        labelled(
+            out,
+            "",
+            &format!("{more} more pairs of attempts over the same steps: see --format json"),
+        );
+    }
+}
+
 fn footer(out: &mut String, d: &Diagnosis) {
+    replays(out, d);
     for (n, warning) in d.inventory.warnings.iter().take(MOST_LOSSES).enumerate() {
         let label = if n == 0 { "note" } else { "" };
         labelled(out, label, warning);

@@ -1,9 +1,10 @@
 //! Sentences that several renderers share.
 
-use crate::detect::Shape;
+use crate::detect::{Over, Shape};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value;
 use crate::plan::Action;
+use crate::replay::{Data, Replay, SAME};
 use crate::rules::Finding;
 use crate::verdict::{Outcome, Separating, Verdict};
 
@@ -35,6 +36,36 @@ pub(super) fn span(a: u64, b: u64) -> String {
     }
 }
 
+/// What a later attempt did over the steps of an earlier one.
+pub(super) fn replay(r: &Replay) -> String {
+    let data = match r.data {
+        Data::Same => "the same data".to_owned(),
+        Data::Skipped { from_step, samples } => {
+            format!("the same data with {samples} samples left out from {from_step}")
+        }
+        Data::Other => "other data".to_owned(),
+        Data::Unknown => "data that nothing tells apart".to_owned(),
+    };
+    let shown = match (r.correlation, r.best_lag) {
+        (Some(_), Some((lag, best))) if lag != 0 && best > SAME => format!(
+            " (the losses correlate with {best:.2} when shifted by {lag} rows, {} rows)",
+            r.rows
+        ),
+        (Some(c), _) => format!(" (the losses correlate with {c:.2} over {} rows)", r.rows),
+        _ => String::new(),
+    };
+    let lr = match r.lr_ratio {
+        Some(ratio) if (ratio - 1.0).abs() > 0.02 => format!(", learning rate times {ratio:.2}"),
+        _ => String::new(),
+    };
+    format!(
+        "attempt {} went over steps {} of attempt {} with {data}{shown}{lr}",
+        r.later,
+        span(r.first_step, r.last_step),
+        r.earlier
+    )
+}
+
 /// Onset, peak, returns and what led.
 pub(super) fn when(d: &Diagnosis, x: &Diagnosed) -> String {
     let i = &x.incident;
@@ -44,6 +75,11 @@ pub(super) fn when(d: &Diagnosis, x: &Diagnosed) -> String {
         let level = i.level.value;
         let z = i.score.map_or(String::new(), |z| format!(", {z:.0} sd"));
         parts.push(match i.signal {
+            "loss" if i.over == Over::Twin => format!(
+                "peak {} ({peak:.4}: {:+.4} over what the other run tells of its batch{z})",
+                step(row),
+                i.excess.unwrap_or(0.0)
+            ),
             "loss" => format!(
                 "peak {} ({peak:.4}: {:+.4} over {level:.4}{z})",
                 step(row),
