@@ -4,6 +4,7 @@
 //! and for chronic ones a CUSUM against a frozen level together with a test against the best level reached earlier.
 //! Everything is measured in steps; a log that prints every k-th step has fewer rows, not other windows.
 
+mod drop;
 mod episode;
 mod level;
 mod scan;
@@ -189,6 +190,31 @@ pub fn detect_knowing(run: &Run, known: Option<&Known>) -> Vec<Incident> {
     out
 }
 
+/// Whether the last three spikes of the loss grow and come closer, and the attempt ends before the next would be due:
+/// divergence by repetition (rules/SOURCES.md: three spikes within 1000 steps with growing peaks and shrinking gaps).
+pub fn growing(run: &Run, incidents: &[Incident]) -> bool {
+    const WITHIN_STEPS: u64 = 1000;
+    /// By chance each of three spikes is higher than the one before once in six: growth must be more than that.
+    const GROWTH: f64 = 1.5;
+    let loss: Vec<&Incident> = incidents.iter().filter(|i| i.signal == "loss").collect();
+    let [.., a, b, c] = loss[..] else {
+        return false;
+    };
+    let onset = |i: &Incident| run.steps[i.onset_row];
+    let (first, second) = (onset(b) - onset(a), onset(c) - onset(b));
+    let (Some(x), Some(y), Some(z)) = (a.excess, b.excess, c.excess) else {
+        return false;
+    };
+    let last = run.steps[run.attempts[c.attempt as usize].rows.end - 1];
+    a.attempt == c.attempt
+        && first + second <= WITHIN_STEPS
+        && second < first
+        && x > 0.0
+        && y > GROWTH * x
+        && z > GROWTH * y
+        && last < onset(c) + 2 * second
+}
+
 /// Whether two incidents have no row in common.
 fn apart(a: &Incident, b: &Incident) -> bool {
     a.end_row <= b.onset_row || b.end_row <= a.onset_row
@@ -229,6 +255,14 @@ fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Vec<In
             ..i
         }));
     }
+    out.sort_by_key(|i| i.onset_row);
+    for n in 2..out.len() {
+        if growing(run, &out[..=n]) {
+            out[n].shape = Shape::Divergent;
+            out[n].open = true;
+        }
+    }
+    out.extend(drop::drops(run, attempt, &loss, &out));
     for norm in norms {
         if shape::isolated_norm(run, attempt, &norm, &grad, &out) {
             out.push(shape::norm_incident(run, attempt, &norm, &grad));

@@ -127,7 +127,7 @@ fn judge(e: &Episode, series: &Series) -> Judged {
 }
 
 /// Median excess over 200 steps from a position.
-fn residual_after(series: &Series, from: usize, level: Level) -> Option<Residual> {
+pub(super) fn residual_after(series: &Series, from: usize, level: Level) -> Option<Residual> {
     let until = series.x[from] + SETTLED_STEPS;
     let rest: Vec<f64> = (from..series.len())
         .take_while(|j| series.x[*j] <= until && (*j == from || !hole(series, *j)))

@@ -1,6 +1,6 @@
 //! Whether to act at all: over, wait, go back, or stop.
 
-use crate::detect::{Incident, Kind, Shape, TRANSIENT_STEPS, return_odds};
+use crate::detect::{Incident, Kind, Shape, TRANSIENT_STEPS, growing, return_odds};
 use crate::plan::Situation;
 use crate::verdict::Outcome;
 
@@ -54,6 +54,14 @@ pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, 
             format!("it is over: the loss was back at {back}{}", grad_note(s)),
         );
     }
+    if i.return_row.is_some() && growing(s.run, up_to(s)) {
+        return (
+            Action::Wait,
+            "the last three spikes grow and come closer, as before a divergence: keep the checkpoint before the first of \
+             them, and go back there if the next is larger still"
+                .to_owned(),
+        );
+    }
     match i.shape {
         Shape::LevelShift => settled(s, way_back, skip),
         _ if changed_on_purpose(s) => (
@@ -65,6 +73,12 @@ pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, 
         Shape::Divergent if !may_wait(s) => back(s, way_back, skip, &lost_reason(i)),
         _ => wait(s),
     }
+}
+
+/// The incidents up to the one that is asked about.
+fn up_to<'a>(s: &Situation<'a>) -> &'a [Incident] {
+    let n = s.incidents.iter().position(|i| std::ptr::eq(i, s.incident));
+    &s.incidents[..n.map_or(0, |n| n + 1)]
 }
 
 fn grad_note(s: &Situation<'_>) -> String {

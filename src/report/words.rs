@@ -80,6 +80,10 @@ pub(super) fn when(d: &Diagnosis, x: &Diagnosed) -> String {
                 step(row),
                 i.excess.unwrap_or(0.0)
             ),
+            "loss" if i.excess.is_some_and(|x| x < 0.0) => format!(
+                "the loss fell at once by {:.4} from {level:.4}{z}",
+                -i.excess.unwrap_or(0.0)
+            ),
             "loss" => format!(
                 "peak {} ({peak:.4}: {:+.4} over {level:.4}{z})",
                 step(row),

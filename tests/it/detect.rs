@@ -882,3 +882,76 @@ fn a_run_over_other_data_tells_nothing() {
     };
     assert!(known(&run, &[stranger]).is_none());
 }
+
+#[test]
+fn a_fall_that_lasts_is_a_level_shift() {
+    let curve = late(31, 1500).bumped(|i| if i >= 900 { -0.25 } else { 0.0 });
+    let (run, i) = only(&curve);
+    assert_eq!(
+        (step(&run, i.onset_row), i.kind, i.shape),
+        (901, Kind::Chronic, Shape::LevelShift)
+    );
+    assert!(i.excess.is_some_and(|x| (-0.27..-0.23).contains(&x)) && !i.open);
+    let d = diagnosed(curve.run(), "");
+    assert_eq!(
+        d.incidents[0].plan.action,
+        Action::None,
+        "{}",
+        d.incidents[0].plan.why
+    );
+    assert_eq!(d.incidents[0].verdict.cause, None);
+}
+
+#[test]
+fn a_return_is_no_fall_and_neither_is_a_decay() {
+    let plateau = late(32, 2500).bumped(|i| if (900..1700).contains(&i) { 0.6 } else { 0.0 });
+    let (run, found) = plateau.incidents();
+    assert!(
+        found.iter().all(|i| i.excess.is_some_and(|x| x > 0.0)),
+        "{}",
+        told(&run, &found)
+    );
+    // A cool-down takes a tenth off over a few hundred steps.
+    let decay = late(33, 2500).bumped(|i| -0.25 * ((i as f64 - 1500.0) / 400.0).clamp(0.0, 1.0));
+    silent(&decay, "decay");
+}
+
+#[test]
+fn spikes_that_grow_and_come_closer_are_a_divergence() {
+    let spikes = |ends: usize| {
+        let at = [(900, 0.3), (1200, 0.7), (1350, 1.6)];
+        late(34, ends).bumped(move |i| {
+            let tail = |(start, height): &(usize, f64)| {
+                let since = i as f64 - *start as f64;
+                if since < 0.0 {
+                    0.0
+                } else {
+                    height * (-since / 5.0).exp()
+                }
+            };
+            at.iter().map(tail).sum()
+        })
+    };
+    let (run, found) = spikes(1450).incidents();
+    let last = found.last().unwrap();
+    assert_eq!(
+        (last.shape, last.open),
+        (Shape::Divergent, true),
+        "{}",
+        told(&run, &found)
+    );
+    let d = diagnosed(spikes(1450).run(), "");
+    let plan = &d.incidents.last().unwrap().plan;
+    assert!(
+        plan.action == Action::Wait && plan.why.contains("come closer"),
+        "{}",
+        plan.why
+    );
+    // Had it gone on, the next would have come by then.
+    let (run, found) = spikes(2400).incidents();
+    assert!(
+        found.iter().all(|i| i.shape == Shape::Transient),
+        "{}",
+        told(&run, &found)
+    );
+}

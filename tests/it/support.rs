@@ -136,6 +136,14 @@ impl Curve {
         *loss = loss.map(|v| v + by);
     }
 
+    /// The same with something added to the loss of each row.
+    pub(crate) fn bumped(mut self, by: impl Fn(usize) -> f64) -> Self {
+        for (i, v) in self.column("loss").iter_mut().enumerate() {
+            *v = v.map(|v| v + by(i));
+        }
+        self
+    }
+
     /// The first rows.
     pub(crate) fn head(&self, rows: usize) -> Self {
         let columns = self
