@@ -262,7 +262,12 @@ fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Vec<In
             out[n].open = true;
         }
     }
-    out.extend(drop::drops(run, attempt, &loss, &out));
+    let fell = drop::drops(run, attempt, &loss, &out);
+    let fell: Vec<Incident> = fell
+        .into_iter()
+        .filter(|f| out.iter().all(|o| apart(o, f)))
+        .collect();
+    out.extend(fell);
     for norm in norms {
         if shape::isolated_norm(run, attempt, &norm, &grad, &out) {
             out.push(shape::norm_incident(run, attempt, &norm, &grad));

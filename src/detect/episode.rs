@@ -36,8 +36,10 @@ const FORESHOCK_Z: f64 = 4.0;
 const DEPARTED_Z: f64 = 2.5;
 /// Share of the alarm threshold that the refined level must still give.
 const CONFIRMED: f64 = 0.8;
-/// An alarm so many steps after a return is an after-shock of the same event.
+/// An alarm so many steps after a return is an after-shock of the same event, if the event lasted long enough to have
+/// one: at most so many times as long as it lasted.
 const MERGE_STEPS: f64 = 50.0;
+const AFTERSHOCK_SHARE: f64 = 3.0;
 /// Values whose median decides on the return, and the fewest there must be.
 const RETURN_ROWS: usize = 10;
 const RETURN_FEWEST: usize = 5;
@@ -192,7 +194,10 @@ impl Episode {
             .back
             .or(self.end.checked_sub(1))
             .map_or(0.0, |e| series.x[e]);
-        series.x[onset] - ended <= MERGE_STEPS.max(3.0 * series.spacing)
+        // What was over in a row or two has no long wake: the next one is another event.
+        let lasted = ended - series.x[self.onset];
+        let wake = (AFTERSHOCK_SHARE * lasted).clamp(FORESHOCK as f64, MERGE_STEPS);
+        series.x[onset] - ended <= wake.max(3.0 * series.spacing)
     }
 
     /// Takes in an after-shock with an alarm at `alarm`; says where the search goes on. The level stays that of the
