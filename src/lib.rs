@@ -34,4 +34,6 @@ pub mod plan;
 
 pub mod diagnosis;
 
+pub mod calibrate;
+
 pub mod report;

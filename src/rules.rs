@@ -151,6 +151,12 @@ impl RuleSet {
         self.rules.get(cause)
     }
 
+    /// The text of a built-in rule file.
+    pub fn built_in_text(cause: &str) -> Option<&'static str> {
+        let mut files = BUILT_IN.iter();
+        files.find(|(c, _)| *c == cause).map(|(_, text)| *text)
+    }
+
     /// Evaluates every condition on a row of features, in order of cause and file.
     pub fn evaluate(&self, row: &Row) -> Vec<Finding> {
         let rows = std::slice::from_ref(row);
@@ -241,6 +247,15 @@ const EXPERIMENT_CAP: (f64, f64) = (0.02, 50.0);
 /// The group of results of experiments.
 pub const EXPERIMENT_GROUP: &str = "experiment";
 
+/// The least and the most by which evidence of a group moves the odds.
+pub fn caps(group: &str) -> (f64, f64) {
+    if group == EXPERIMENT_GROUP {
+        EXPERIMENT_CAP
+    } else {
+        PASSIVE_CAP
+    }
+}
+
 /// The kinds of experiment, cheapest first.
 pub(crate) fn experiment_kinds() -> &'static [&'static str] {
     &file::KINDS
@@ -253,11 +268,7 @@ pub(crate) fn capped_log<'a>(ratios: impl Iterator<Item = (&'a str, f64)>) -> f6
         *groups.entry(group).or_default() += ratio.ln();
     }
     let capped = |(group, sum): (&str, f64)| {
-        let (low, high) = if group == EXPERIMENT_GROUP {
-            EXPERIMENT_CAP
-        } else {
-            PASSIVE_CAP
-        };
+        let (low, high) = caps(group);
         sum.clamp(low.ln(), high.ln())
     };
     groups.into_iter().map(capped).sum()

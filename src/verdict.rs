@@ -101,8 +101,7 @@ pub fn decide(
             .iter()
             .any(|w| *w == f.id || *w == format!("{}/{}", f.cause, f.id))
     });
-    let posterior = posterior(rules, &evidence, None);
-    let (outcome, cause) = conclude(rules, &posterior);
+    let (posterior, outcome, cause) = conclusion(rules, &evidence);
     let deciding_signals = deciding(run, rules, &evidence, &posterior);
     let experiment = if outcome == Outcome::Decided {
         None
@@ -130,6 +129,16 @@ pub fn decide(
         deciding_signals,
         experiment,
     }
+}
+
+/// The posterior, what it amounts to, and the cause if one is decided: a verdict without its explanation.
+pub fn conclusion(
+    rules: &RuleSet,
+    evidence: &[Finding],
+) -> (Vec<(String, f64)>, Outcome, Option<String>) {
+    let posterior = posterior(rules, evidence, None);
+    let (outcome, cause) = conclude(rules, &posterior);
+    (posterior, outcome, cause)
 }
 
 /// Prior times capped ratios, normalised. `assume` answers one piece of evidence differently.

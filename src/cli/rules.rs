@@ -1,5 +1,7 @@
 //! `whyspike rules`: the rules that verdicts rest on.
 
+mod calibrate;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,6 +34,8 @@ enum What {
         #[arg(long, value_name = "DIR")]
         rules: Option<PathBuf>,
     },
+    /// Fit the ratios to labelled runs, and measure how far verdicts can be trusted
+    Calibrate(calibrate::Args),
     /// Check rule files and run their cases
     Check {
         /// Rule files
@@ -45,6 +49,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::List { rules } => list(&load(rules.as_ref())?),
         What::Show { cause, rules } => show(&load(rules.as_ref())?, cause),
         What::Check { files } => check(files),
+        What::Calibrate(args) => calibrate::run(args),
     }
 }
 
