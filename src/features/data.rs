@@ -15,13 +15,14 @@ pub(super) const FEATURES: &[Feature] = &[
         "z of the largest loss of any rank over the mean loss",
         rank_gap,
     ),
-    later(
+    number(
         "F43",
         "source_localised",
         "sd",
         "128",
-        &["loss_per_source"],
-        "largest z of a data source above their median",
+        &["loss of each data source"],
+        "largest z of the loss of a data source, less the median z of all of them, from the onset to the peak",
+        source_localised,
     ),
     number(
         "F44",
@@ -245,6 +246,38 @@ fn rank_gap(c: &Context<'_>) -> Option<f64> {
     let at = gap(c.onset, c.onset + 1.0);
     let scale = mad(&before, centre);
     (before.len() >= 8 && scale > 0.0).then(|| Some((at.first()? - centre) / scale))?
+}
+
+/// What stands before the name of a data source in the name of its loss.
+const OF_SOURCE: [&str; 5] = [
+    "loss/",
+    "train/loss/",
+    "train_loss/",
+    "loss_per_source/",
+    "domain_loss/",
+];
+/// Parts of a loss that are no source.
+const PARTS: [&str; 9] = [
+    "aux", "eval", "val", "test", "z_loss", "total", "mtp", "balanc", "router",
+];
+
+fn source_localised(c: &Context<'_>) -> Option<f64> {
+    let of_source = |name: &str| {
+        let name = name.to_lowercase();
+        let source = OF_SOURCE.iter().find_map(|p| name.strip_prefix(p));
+        source.is_some_and(|s| !PARTS.iter().any(|p| s.contains(p)))
+    };
+    let z = |name: &str| {
+        let before = c.window(name, c.onset - 128.0_f64.max(16.0 * c.spacing), c.onset);
+        let centre = median_of(&before.y);
+        let scale = mad(&before.y, centre);
+        let at = c.max(name, c.onset, c.peak + 1.0)?;
+        (before.len() >= 8 && scale > 0.0).then(|| (at - centre) / scale)
+    };
+    let names = c.run.columns().map(|(name, _)| name);
+    let all: Vec<f64> = names.filter(|n| of_source(n)).filter_map(z).collect();
+    let largest = all.iter().copied().reduce(f64::max)?;
+    (all.len() >= 2).then(|| largest - median_of(&all))
 }
 
 /// Rows of the stretch that is looked for in the past.

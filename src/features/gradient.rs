@@ -2,7 +2,7 @@
 
 use crate::baseline::{median_of, quantile, theil_sen};
 use crate::features::context::Context;
-use crate::features::{Feature, later, number};
+use crate::features::{Feature, number};
 
 pub(super) const FEATURES: &[Feature] = &[
     number(
@@ -184,13 +184,14 @@ pub(super) const FEATURES: &[Feature] = &[
         "steps since the squared gradient norm fell below half its own moving average, in memories of Adam",
         v_staleness,
     ),
-    later(
+    number(
         "F25",
         "eps_ratio",
         "1",
-        "",
-        &["second_moment_p10"],
-        "lower tenth of root second moment over epsilon",
+        "128",
+        &["grad_norm", "epsilon of Adam", "number of parameters"],
+        "root mean square of the gradient before the onset over epsilon of Adam",
+        eps_ratio,
     ),
     number(
         "F26",
@@ -420,6 +421,30 @@ fn v_staleness(c: &Context<'_>) -> Option<f64> {
         };
     }
     (w.len() as f64 >= memory).then(|| since / memory)
+}
+
+/// Names under which frameworks print epsilon of Adam and the number of parameters.
+const EPSILON: [&str; 5] = [
+    "adam_eps",
+    "adam_epsilon",
+    "eps",
+    "optim_adam_eps",
+    "epsilon",
+];
+const PARAMETERS: [&str; 5] = [
+    "num_parameters",
+    "num_params",
+    "n_params",
+    "total_params",
+    "number_of_parameters",
+];
+
+fn eps_ratio(c: &Context<'_>) -> Option<f64> {
+    let epsilon = c.run.fact(&EPSILON).filter(|e| *e > 0.0)?;
+    let parameters = c.run.fact(&PARAMETERS).filter(|n| *n >= 1.0)?;
+    let from = c.onset - 128.0_f64.max(16.0 * c.spacing);
+    let norm = c.median("grad_norm", from, c.onset)?;
+    Some(norm / parameters.sqrt() / epsilon)
 }
 
 fn layer_concentration(c: &Context<'_>) -> Option<f64> {

@@ -12,6 +12,7 @@ mod detect;
 mod diagnose;
 
 mod faults;
+mod features;
 mod ingest;
 mod layering;
 mod plan;
