@@ -184,6 +184,20 @@ impl Episode {
         level.z(series.x[peak], series.y[peak]) >= CONFIRMED * watch.acute_z
     }
 
+    /// Whether it is a single row no higher than `bound` scales: with noise that throws rows as far down, chance. Two of
+    /// the three rows after an alarm that are away, too, are none.
+    pub(super) fn alone(&self, series: &Series, bound: f64) -> bool {
+        const AWAY: f64 = 3.0;
+        let (Some(level), Some(peak)) = (self.level, self.peak) else {
+            return false;
+        };
+        let z = |j: usize| level.z(series.x[j], series.y[j]);
+        let next = (peak + 1)..(peak + 4).min(series.len());
+        let before = peak.saturating_sub(3).max(self.onset)..peak;
+        let away = next.chain(before).filter(|j| z(*j) > AWAY).count();
+        z(peak) < bound && away < 2 && self.back.is_some()
+    }
+
     /// Whether a departure that begins at `onset` is an after-shock of this episode.
     pub(super) fn continues(&self, series: &Series, onset: usize) -> bool {
         // A return that a hole hides may have been long ago.

@@ -91,12 +91,17 @@ pub(super) fn window_rows(series: &Series) -> usize {
 pub(super) fn scan(series: &Series, watch: &Watch) -> Vec<Episode> {
     let mut found: Vec<Episode> = Vec::new();
     let mut state = State::new(window_rows(series));
+    let mut tail = Tail::default();
     let mut i = 0;
     while i < series.len() {
         if hole(series, i) {
             state.forget();
         }
-        let Some((kind, onset)) = state.test(series, i, watch) else {
+        let alarm = state.test(series, i, watch);
+        if let Some(level) = state.level.filter(|_| state.flat()) {
+            tail.count(series, i, level);
+        }
+        let Some((kind, onset)) = alarm else {
             state.admit(series, i);
             i += 1;
             continue;
@@ -106,7 +111,8 @@ pub(super) fn scan(series: &Series, watch: &Watch) -> Vec<Episode> {
             Some(last) if last.continues(series, onset) => last.extend(series, i, kind),
             _ => {
                 let episode = follow(series, watch, kind, onset, i, clean);
-                if kind == Kind::Acute && !episode.confirmed(series, watch) {
+                let chance = kind == Kind::Acute && episode.alone(series, tail.bound());
+                if chance || kind == Kind::Acute && !episode.confirmed(series, watch) {
                     state.admit(series, i);
                     i += 1;
                     continue;
@@ -198,6 +204,56 @@ impl Agreement {
             total: self.total,
             ..Self::default()
         };
+    }
+}
+
+/// How far rows have been below the level. Noise with heavy tails throws rows as far down as up, spikes only go up: so
+/// this tells how high a single row may stand by chance.
+#[derive(Default)]
+struct Tail {
+    rows: usize,
+    lowest: f64,
+    second: f64,
+}
+
+impl Tail {
+    /// Rows before which nothing is said of the tail.
+    const ENOUGH: usize = 500;
+    /// The second lowest row may be this much further out than that of normal noise before the tail counts as heavy.
+    const NORMAL: f64 = 1.15;
+    /// A single row must stand this many times as high as the second lowest stood low: with the tail of Student's t with
+    /// four degrees of freedom that is met once or twice in a million rows.
+    const MARGIN: f64 = 1.75;
+
+    /// Rows that lie low together are a fall of the level, not its noise.
+    const TOGETHER: f64 = 2.5;
+
+    fn count(&mut self, series: &Series, i: usize, level: Level) {
+        self.rows += 1;
+        let below = |j: usize| -level.z(series.x[j], series.y[j]);
+        let depth = below(i);
+        if depth <= self.second {
+            return;
+        }
+        let last = series.len() - 1;
+        if i > 0 && below(i - 1) > Self::TOGETHER || i < last && below(i + 1) > Self::TOGETHER {
+            return;
+        }
+        if depth > self.lowest {
+            (self.lowest, self.second) = (depth, self.lowest);
+        } else {
+            self.second = depth;
+        }
+    }
+
+    /// z below which a row that stands alone is noise.
+    fn bound(&self) -> f64 {
+        let normal = (2.0 * (self.rows.max(2) as f64).ln()).sqrt();
+        if self.rows < Self::ENOUGH || self.second <= Self::NORMAL * normal {
+            0.0
+        } else {
+            Self::MARGIN * self.second
+        }
     }
 }
 

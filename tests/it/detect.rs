@@ -955,3 +955,38 @@ fn spikes_that_grow_and_come_closer_are_a_divergence() {
         told(&run, &found)
     );
 }
+
+/// A loss whose noise is Student's t with four degrees of freedom, its robust sd 1 % of the level.
+fn heavy(seed: u64, rows: usize) -> Curve {
+    let mut noise = Noise::new(seed);
+    let level = |i: usize| 2.5 + 8.3 * (-(i as f64) / 12.0).exp();
+    Curve::of_loss((0..rows).map(|i| {
+        let chi: f64 = (0..4).map(|_| noise.normal().powi(2)).sum();
+        let t = noise.normal() / (chi / 4.0).sqrt();
+        level(i) * (1.0 + 0.009 * t)
+    }))
+}
+
+#[test]
+fn heavy_tails_that_throw_rows_as_far_down_are_noise() {
+    let (run, found) = heavy(41, 40_000).incidents();
+    let acute: Vec<Incident> = found
+        .into_iter()
+        .filter(|i| i.kind == Kind::Acute && run.steps[i.onset_row] > 2000)
+        .collect();
+    assert!(acute.len() <= 2, "{}", told(&run, &acute));
+    // What stands above such noise for three rows is none of it, and neither is a single row far above.
+    let short = |i: usize| {
+        if (30_000..30_003).contains(&i) {
+            0.3
+        } else {
+            0.0
+        }
+    };
+    let lone = |i: usize| if i == 30_000 { 1.5 } else { 0.0 };
+    for (name, bump) in [("short", &short as &dyn Fn(usize) -> f64), ("lone", &lone)] {
+        let (run, found) = heavy(41, 40_000).bumped(bump).incidents();
+        let hit = |i: &Incident| step(&run, i.onset_row) == 30_001;
+        assert!(found.iter().any(hit), "{name}: {}", told(&run, &found));
+    }
+}
