@@ -40,7 +40,6 @@ mod peel;
 mod pump;
 mod ranks;
 mod records;
-mod sparse;
 mod tensorboard;
 mod text;
 mod torchtitan;

@@ -1,15 +1,19 @@
 //! One training job's whole history: attempts, rows, events, and what could not be read.
 
+mod budget;
 mod builder;
 mod column;
 mod join;
+mod printable;
 mod rows;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+pub(crate) use budget::cells;
 pub use builder::{BuildOptions, NoRows, RunBuilder};
 pub use column::Column;
+pub(crate) use printable::{message, printable};
 pub use rows::Rows;
 
 /// One training job's history in columns. Rows are in order of attempt, then step.
@@ -189,6 +193,17 @@ pub struct DataLoss {
     pub what: String,
 }
 
+impl DataLoss {
+    /// A loss in one line that a terminal can show: control characters are replaced, and what is too long is cut.
+    pub fn new(source: &str, place: &str, what: &str) -> Self {
+        Self {
+            source: printable(source).into_owned(),
+            place: message(place),
+            what: message(what),
+        }
+    }
+}
+
 impl Run {
     /// Number of rows.
     pub fn len(&self) -> usize {
@@ -205,10 +220,10 @@ impl Run {
         self.columns.get(name)
     }
 
-    /// Puts a column in place. Columns without a value are left out.
+    /// Puts a column in place. Columns without a value are left out. Control characters in the name are replaced.
     pub fn insert(&mut self, name: &str, column: Column) {
         if column.has_values() {
-            self.columns.insert(name.to_owned(), column);
+            self.columns.insert(printable(name).into_owned(), column);
         }
     }
 

@@ -351,8 +351,8 @@ fn pivot(names: &[String], rows: &mut Rows) {
             long.push(*step, numbers[name as usize], value, get(2));
         }
     }
-    rows.losses = lines.losses;
-    rows.facts = lines.facts;
+    rows.take_over(&lines);
+    rows.facts.clone_from(&lines.facts);
     long.pivot(&ALIASES, rows);
 }
 

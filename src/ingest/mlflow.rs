@@ -92,7 +92,7 @@ pub(super) fn named(rows: &Rows, path: &str) -> Rows {
         None => path.rsplit('/').next().unwrap_or(&path),
     };
     let mut out = Rows::default();
-    out.losses.clone_from(&rows.losses);
+    out.take_over(rows);
     if let Some(slot) = rows.find(VALUE).filter(|_| !name.starts_with(MACHINE)) {
         out.steps.clone_from(&rows.steps);
         out.put(name, rows.column(slot).clone());

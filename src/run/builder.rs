@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::run::join;
+use crate::run::printable;
 use crate::run::rows::Mark;
 use crate::run::{Attempt, Began, Column, DataLoss, Event, EventKind, Meta, Rows, Run};
 use crate::signal::{Aliases, Meaning, Resolver};
@@ -54,6 +55,7 @@ impl<'a> RunBuilder<'a> {
     pub fn finish(mut self) -> Result<Run, NoRows> {
         join::drop_copies(&mut self.sources);
         join::zip_metrics(&mut self.sources);
+        join::bound(&mut self.sources);
         order_sources(&mut self.sources);
         let loose = take_rowless(&mut self.sources);
         let mut resolver = Resolver::new(self.aliases);
@@ -82,8 +84,13 @@ fn take_rowless(sources: &mut Vec<(String, Rows)>) -> Vec<(String, Rows)> {
     rowless
 }
 
+fn shown(text: &str) -> String {
+    printable(text).into_owned()
+}
+
 /// Adds the events of a source without rows: its n-th start is that of the n-th attempt.
-fn add_loose(run: &mut Run, source: String, rows: Rows) {
+fn add_loose(run: &mut Run, source: String, mut rows: Rows) {
+    rows.tell();
     let last = run.attempts.len().saturating_sub(1);
     let (mut attempt, mut starting, mut any) = (0, false, false);
     for mark in rows.marks {
@@ -97,12 +104,15 @@ fn add_loose(run: &mut Run, source: String, rows: Rows) {
             attempt,
             step: mark.step,
             kind: mark.kind,
-            path: mark.path,
+            path: mark.path.as_deref().map(shown),
         });
     }
     run.events.sort_by_key(|e| e.attempt);
     for (key, value) in rows.facts {
-        run.meta.facts.entry(key).or_insert(value);
+        run.meta
+            .facts
+            .entry(shown(&key))
+            .or_insert_with(|| shown(&value));
     }
     run.losses.extend(rows.losses.into_iter().map(|l| DataLoss {
         source: source.clone(),
@@ -165,50 +175,34 @@ struct Joined {
 impl Joined {
     fn add(&mut self, source: &str, mut rows: Rows, resolver: &mut Resolver<'_>) {
         let before = self.steps.len();
+        rows.tell();
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
         for (raw, column) in rows.take_columns() {
             if !column.has_values() {
                 continue;
             }
-            let raw = raw.as_str();
-            let (name, scale) = match resolver.meaning(raw) {
+            let raw = printable(&raw);
+            let (name, scale) = match resolver.meaning(&raw) {
                 Meaning::Drop | Meaning::Step => continue,
                 Meaning::Attempt => {
-                    append(
-                        self.attempt.get_or_insert_with(Column::default),
-                        before,
-                        column,
-                        1.0,
-                    );
+                    add_counter(&mut self.attempt, before, column);
                     continue;
                 }
                 Meaning::Interval => {
-                    append(
-                        self.interval.get_or_insert_with(Column::default),
-                        before,
-                        column,
-                        1.0,
-                    );
+                    add_counter(&mut self.interval, before, column);
                     continue;
                 }
                 Meaning::Signal { name, scale } => (name, scale),
-                Meaning::Other => (raw.to_owned(), 1.0),
+                Meaning::Other => (raw.clone().into_owned(), 1.0),
             };
-            let (name, scale) = match taken.get(&name) {
-                Some(first) => {
-                    self.losses.push(DataLoss {
-                        source: source.to_owned(),
-                        place: format!("column `{raw}`"),
-                        what: format!(
-                            "`{first}` already stands for {name}; kept under its own name"
-                        ),
-                    });
-                    (format!("{name} ({raw})"), scale)
-                }
-                None => (name, scale),
-            };
-            taken.insert(name.clone(), raw.to_owned());
-            append(self.columns.entry(name).or_default(), before, column, scale);
+            let name = self.untaken(name, &raw, source, &taken);
+            append(
+                self.columns.entry(name.clone()).or_default(),
+                before,
+                column,
+                scale,
+            );
+            taken.insert(name, raw.into_owned());
         }
         self.steps.append(&mut rows.steps);
         self.marks.extend(rows.marks.into_iter().map(|m| Mark {
@@ -226,8 +220,37 @@ impl Joined {
         self.sources.push(source.to_owned());
     }
 
+    /// The name under which a column is kept: its own, unless another column of the source stands for it already.
+    fn untaken(
+        &mut self,
+        name: String,
+        raw: &str,
+        source: &str,
+        taken: &BTreeMap<String, String>,
+    ) -> String {
+        let Some(first) = taken.get(&name) else {
+            return name;
+        };
+        let what = format!("`{first}` already stands for {name}; kept under its own name");
+        self.losses
+            .push(DataLoss::new(source, &format!("column `{raw}`"), &what));
+        let mut other = format!("{name} ({raw})");
+        while taken.contains_key(&other) {
+            other.push('\'');
+        }
+        other
+    }
+
     fn value(&self, name: &str, row: usize) -> Option<f64> {
         self.columns.get(name).and_then(|c| c.get(row))
+    }
+}
+
+/// Adds a column that counts attempts or intervals. Of several in one source the first counts.
+fn add_counter(to: &mut Option<Column>, before: usize, column: Column) {
+    let to = to.get_or_insert_with(Column::default);
+    if to.len() <= before {
+        append(to, before, column, 1.0);
     }
 }
 
@@ -298,11 +321,7 @@ impl Layout {
             let what =
                 format!("{conflicts} rows repeat a step with another loss; the first was kept");
             let source = joined.sources.first().cloned().unwrap_or_default();
-            joined.losses.push(DataLoss {
-                source,
-                place: String::new(),
-                what,
-            });
+            joined.losses.push(DataLoss::new(&source, "", &what));
         }
         layout
     }
@@ -491,7 +510,7 @@ fn events(run: &Run, marks: &[Mark], layout: &Layout) -> Vec<Event> {
             attempt,
             step: mark.step.or(own),
             kind: mark.kind,
-            path: mark.path.clone(),
+            path: mark.path.as_deref().map(shown),
         });
     }
     out.sort_by_key(|e| e.attempt);
@@ -521,6 +540,10 @@ fn meta(
     options: &BuildOptions,
 ) -> Meta {
     let seen = options.step_base.or_else(|| seen_base(run));
+    let facts: BTreeMap<String, String> = facts
+        .into_iter()
+        .map(|(key, value)| (shown(&key), shown(&value)))
+        .collect();
     Meta {
         sources,
         format: options.format.clone(),
@@ -612,6 +635,53 @@ mod tests {
         );
         assert_eq!(run.len(), 6);
         assert_eq!(run.superseded_from(0), Some(2));
+    }
+
+    #[test]
+    fn every_column_of_a_signal_has_a_name_of_its_own() {
+        let mut r = Rows::default();
+        let names = [
+            "loss (lm loss)",
+            "train_loss",
+            "lm loss",
+            "a\u{1b}b",
+            "a\u{7}b",
+        ];
+        let slots = names.map(|name| r.slot(name));
+        for step in [1, 2] {
+            r.begin(step);
+            for (slot, value) in slots.iter().zip(0_u8..) {
+                r.set(*slot, f64::from(value));
+            }
+        }
+        let run = build(r, BuildOptions::default());
+        let columns: Vec<_> = run.columns().map(|(n, c)| (n, c.raw().to_vec())).collect();
+        let twice = |value: f64| vec![value; 2];
+        let expected = [
+            ("a\u{fffd}b", twice(3.0)),
+            ("a\u{fffd}b (a\u{fffd}b)", twice(4.0)),
+            ("loss", twice(1.0)),
+            ("loss (lm loss)", twice(0.0)),
+            ("loss (lm loss)'", twice(2.0)),
+        ];
+        assert_eq!(columns, expected);
+    }
+
+    #[test]
+    fn of_two_columns_that_count_attempts_the_first_counts() {
+        let part = |steps: [u64; 2], attempt: f64| {
+            let mut r = rows(&steps, &[2.0, 2.0]);
+            r.put("attempt", Column::from_values(vec![attempt; 2]));
+            r.put("Attempt", Column::from_values(vec![9.0, attempt]));
+            r
+        };
+        let aliases = Aliases::built_in();
+        let mut b = RunBuilder::new(&aliases, BuildOptions::default());
+        b.add("a", part([1, 2], 0.0));
+        b.add("b", part([3, 4], 1.0));
+        let run = b.finish().expect("has rows");
+        let spans: Vec<_> = run.attempts.iter().map(|a| a.rows.clone()).collect();
+        assert_eq!(spans, [0..2, 2..4]);
     }
 
     #[test]

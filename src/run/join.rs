@@ -1,9 +1,10 @@
 //! Sources that are not pieces one after another: copies, single metrics of one table, and other views of the same run.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use crate::run::{Column, Rows, Run};
+use crate::run::budget;
+use crate::run::{Column, DataLoss, Rows, Run};
 
 /// Drops sources whose every row stands in another one too: each checkpoint of the HF Trainer, for one, holds the whole
 /// history up to it. A source that differs in a row is an abandoned branch and stays.
@@ -66,6 +67,44 @@ pub(super) fn zip_metrics(sources: &mut Vec<(String, Rows)>) {
     *sources = out;
 }
 
+/// Leaves out the metrics with the fewest values where a table of all of them would take far more room than their
+/// values: in a run every column is as long as all sources together.
+pub(super) fn bound(sources: &mut [(String, Rows)]) {
+    let rows: usize = sources.iter().map(|(_, r)| r.steps.len()).sum();
+    let values: usize = sources.iter().map(|(_, r)| r.values()).sum();
+    let room = budget::cells(values) / rows.max(1);
+    let columns = || sources.iter().flat_map(|(_, r)| r.columns());
+    let mut counts: BTreeMap<&str, usize> = columns().map(|(name, _)| (name, 0)).collect();
+    if counts.len() <= room {
+        return;
+    }
+    for (name, column) in columns() {
+        *counts.entry(name).or_default() += column.iter().flatten().count();
+    }
+    let mut rarest: Vec<(usize, &str)> = counts.into_iter().map(|(n, c)| (c, n)).collect();
+    rarest.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| x.cmp(y)));
+    let gone: BTreeSet<String> = rarest[room..]
+        .iter()
+        .map(|(_, n)| (*n).to_owned())
+        .collect();
+    for (_, rows) in sources.iter_mut() {
+        for name in &gone {
+            if let Some(slot) = rows.find(name) {
+                rows.empty(slot);
+            }
+        }
+    }
+    if let Some((_, first)) = sources.first_mut() {
+        first.lose("", left_out(gone.len()));
+    }
+}
+
+fn left_out(metrics: usize) -> String {
+    format!(
+        "{metrics} metrics with the fewest values were left out: there are too many for a table"
+    )
+}
+
 fn complements(a: &Rows, b: &Rows) -> bool {
     let names: BTreeSet<&str> = a.columns().map(|(n, _)| n).collect();
     let disjoint = b.columns().all(|(n, _)| !names.contains(n));
@@ -112,15 +151,14 @@ fn zip(a: &Rows, b: &Rows) -> Rows {
     }
     for (part, places) in [a, b].into_iter().zip(&places) {
         for (name, column) in part.columns() {
-            let mut wide = Column::missing(out.steps.len());
+            let slot = out.slot(name);
             for (row, place) in places.iter().enumerate() {
                 if let Some(value) = column.get(row) {
-                    wide.set(*place, value);
+                    out.set_at(slot, *place, value);
                 }
             }
-            out.put(name, wide);
         }
-        out.losses.extend(part.losses.iter().cloned());
+        out.take_over(part);
         out.facts.extend(part.facts.clone());
     }
     out
@@ -131,11 +169,18 @@ impl Run {
     /// events if this one has none, facts. With another number of attempts only the steps of the newest count.
     pub fn enrich(&mut self, other: &Self) {
         let rows = self.matching_rows(other);
-        let lacking: Vec<&str> = other
+        let mut lacking: Vec<&str> = other
             .columns()
             .map(|(n, _)| n)
             .filter(|n| self.column(n).is_none())
             .collect();
+        let room = budget::cells(other.len() * lacking.len()) / self.len().max(1);
+        if lacking.len() > room {
+            let source = other.meta.sources.first().map_or("", String::as_str);
+            let what = left_out(lacking.len() - room);
+            self.losses.push(DataLoss::new(source, "", &what));
+            lacking.truncate(room);
+        }
         for name in lacking {
             let Some(column) = other.column(name) else {
                 continue;
@@ -205,6 +250,34 @@ mod tests {
         drop_copies(&mut sources);
         let names: Vec<&str> = sources.iter().map(|(n, _)| n.as_str()).collect();
         assert_eq!(names, ["b", "c"]);
+    }
+
+    #[test]
+    fn a_run_has_no_more_columns_than_its_values_are_worth() {
+        // Names that one row of one source has would be as long as all sources together.
+        let mut names = Rows::default();
+        names.begin(9_000_000);
+        for n in 0..2000 {
+            let slot = names.slot(&format!("m{n:04}"));
+            names.set(slot, 1.0);
+        }
+        let slot = names.slot("loss");
+        names.set(slot, 2.0);
+        let steps: Vec<u64> = (0..100_000).collect();
+        let losses = vec![2.0; 100_000];
+        let mut sources = vec![
+            ("a".to_owned(), rows("loss", &steps, &losses)),
+            ("b".to_owned(), names),
+        ];
+        bound(&mut sources);
+        let kept = |r: &Rows| r.columns().filter(|(_, c)| c.has_values()).count();
+        // (16 Mi + 64 * 102 001) / 100 001 columns.
+        assert_eq!((kept(&sources[0].1), kept(&sources[1].1)), (1, 233));
+        let what =
+            "1768 metrics with the fewest values were left out: there are too many for a table";
+        assert_eq!(sources[0].1.losses[0].what, what);
+        bound(&mut sources[..1]);
+        assert_eq!(sources[0].1.losses.len(), 1, "once");
     }
 
     #[test]

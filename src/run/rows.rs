@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::run::budget::Budget;
 use crate::run::{Column, DataLoss, EventKind};
+
+/// Places of damage that are told one by one.
+const MOST_LOSSES: usize = 1000;
 
 /// Rows in the order of the source, columns under their raw names.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +22,9 @@ pub struct Rows {
     names: Vec<String>,
     columns: Vec<Column>,
     index: HashMap<String, usize>,
+    budget: Budget,
+    /// Places of damage past those that are told.
+    untold: usize,
 }
 
 /// An event at a place among the rows.
@@ -61,10 +68,22 @@ impl Rows {
         self.steps.push(step);
     }
 
-    /// Sets a value of the last row.
+    /// Sets a value of the last row, if there is one. Left out, and told later, if columns that are mostly empty take far more room than
+    /// their values.
+    #[inline]
     pub fn set(&mut self, slot: usize, value: f64) {
-        let row = self.steps.len().saturating_sub(1);
-        self.columns[slot].set(row, value);
+        if let Some(row) = self.steps.len().checked_sub(1) {
+            self.set_at(slot, row, value);
+        }
+    }
+
+    /// Sets a value of any row, as [`set`](Self::set) does.
+    #[inline]
+    pub fn set_at(&mut self, slot: usize, row: usize, value: f64) {
+        let column = &mut self.columns[slot];
+        if self.budget.allows(column.len(), row) {
+            column.set(row, value);
+        }
     }
 
     /// The column of a slot.
@@ -91,9 +110,15 @@ impl Rows {
             .collect()
     }
 
+    /// Takes a column's values out.
+    pub(super) fn empty(&mut self, slot: usize) {
+        self.columns[slot] = Column::default();
+    }
+
     /// Puts a whole column in place.
     pub fn put(&mut self, name: &str, column: Column) {
         let slot = self.slot(name);
+        self.budget.allows_many(0, column.len());
         self.columns[slot] = column;
     }
 
@@ -107,31 +132,164 @@ impl Rows {
         });
     }
 
-    /// Notes something that could not be read.
-    pub fn lose(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        self.losses.push(DataLoss {
-            source: String::new(),
-            place: place.into(),
-            what: what.into(),
-        });
+    /// Notes something that could not be read. Past the first thousand it is only counted.
+    pub fn lose(&mut self, place: impl AsRef<str>, what: impl AsRef<str>) {
+        if self.losses.len() >= MOST_LOSSES {
+            self.untold += 1;
+            return;
+        }
+        self.losses
+            .push(DataLoss::new("", place.as_ref(), what.as_ref()));
+    }
+
+    /// Values that are there or were refused: no fewer than there are.
+    pub(super) fn values(&self) -> usize {
+        self.budget.values()
+    }
+
+    /// Takes over what could not be read of others, and what was left out of them.
+    pub(crate) fn take_over(&mut self, other: &Self) {
+        let room = MOST_LOSSES.saturating_sub(self.losses.len());
+        self.untold += other.untold + other.losses.len().saturating_sub(room);
+        self.losses.extend(other.losses.iter().take(room).cloned());
+        self.budget.and(other.budget);
+    }
+
+    /// Tells what was only counted so far.
+    pub(super) fn tell(&mut self) {
+        if self.budget.refused() > 0 {
+            let what = format!(
+                "{} values of metrics that hardly any row has were left out",
+                self.budget.refused()
+            );
+            self.losses.push(DataLoss::new("", "", &what));
+        }
+        if self.untold > 0 {
+            let what = format!("{} more places could not be read", self.untold);
+            self.losses.push(DataLoss::new("", "", &what));
+        }
     }
 
     /// Appends rows that follow these in the same source.
     pub fn append(&mut self, mut next: Self) {
         let before = self.steps.len();
+        let gaps = next.budget.has_gaps();
         for (name, column) in next.names.iter().zip(&next.columns) {
             let slot = self.slot(name);
-            self.columns[slot].pad(before);
-            self.columns[slot].append_scaled(column, 1.0);
+            let to = &mut self.columns[slot];
+            let values = if gaps {
+                column.iter().flatten().count()
+            } else {
+                column.len()
+            };
+            let empty = before.saturating_sub(to.len()) + column.len() - values;
+            if self.budget.allows_many(empty, values) {
+                to.pad(before);
+                to.append_scaled(column, 1.0);
+            }
         }
+        self.take_over(&next);
         self.steps.append(&mut next.steps);
         self.marks.extend(next.marks.into_iter().map(|m| Mark {
             row: m.row + before,
             ..m
         }));
-        self.losses.append(&mut next.losses);
         for (key, value) in next.facts {
             self.facts.entry(key).or_insert(value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One metric of its own for each row beside the loss.
+    fn scattered(rows: usize) -> Rows {
+        let mut out = Rows::default();
+        let loss = out.slot("loss");
+        for row in 0..rows {
+            out.begin(row as u64);
+            out.set(loss, 2.0);
+            let slot = out.slot(&format!("m{row}"));
+            out.set(slot, 1.0);
+        }
+        out
+    }
+
+    fn cells(rows: &Rows) -> usize {
+        rows.columns().map(|(_, c)| c.len()).sum()
+    }
+
+    #[test]
+    fn metrics_that_hardly_any_row_has_take_no_room_without_end() {
+        let mut rows = scattered(20_000);
+        let values = rows.columns().filter(|(_, c)| c.has_values()).count();
+        assert!(cells(&rows) < 22_000_000, "{}", cells(&rows));
+        assert!(values > 5000 && values < 10_000, "{values}");
+        assert_eq!(rows.column(0).len(), 20_000, "the loss is whole");
+        rows.tell();
+        let refused = 20_001 - values;
+        let what = format!("{refused} values of metrics that hardly any row has were left out");
+        assert_eq!(rows.losses[0].what, what);
+
+        let mut chunks = Rows::default();
+        for _ in 0..20 {
+            let mut next = scattered(1000);
+            next.put("whole", Column::from_values(vec![1.0; 1000]));
+            chunks.append(next);
+        }
+        assert!(cells(&chunks) < 25_000_000, "{}", cells(&chunks));
+        for name in ["loss", "whole"] {
+            let slot = chunks.find(name).expect("a column");
+            assert_eq!(
+                chunks.column(slot).iter().flatten().count(),
+                20_000,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn layers_logged_every_hundred_steps_are_kept() {
+        let mut rows = Rows::default();
+        let dense: Vec<usize> = (0..10).map(|n| rows.slot(&format!("d{n}"))).collect();
+        let layers: Vec<usize> = (0..300).map(|n| rows.slot(&format!("l{n}"))).collect();
+        for row in 0..100_000_u64 {
+            rows.begin(row);
+            let due = if row % 100 == 99 { &layers[..] } else { &[] };
+            for slot in dense.iter().chain(due) {
+                rows.set(*slot, 1.0);
+            }
+        }
+        rows.tell();
+        assert!(rows.losses.is_empty(), "{:?}", rows.losses);
+        assert!(cells(&rows) > 30_000_000);
+    }
+
+    #[test]
+    fn damage_without_end_is_counted() {
+        let mut rows = Rows::default();
+        for chunk in 0..3 {
+            let mut next = Rows::default();
+            for line in 0..800 {
+                next.lose(format!("line {line}"), format!("torn\u{7} {chunk}"));
+            }
+            rows.append(next);
+        }
+        rows.lose("", "last");
+        rows.tell();
+        assert_eq!(rows.losses.len(), 1001);
+        assert_eq!(rows.losses[999].what, "torn\u{fffd} 1");
+        assert_eq!(rows.losses[1000].what, "1401 more places could not be read");
+    }
+
+    #[test]
+    fn a_value_without_a_row_is_none() {
+        let mut rows = Rows::default();
+        let slot = rows.slot("loss");
+        rows.set(slot, 1.0);
+        rows.begin(1);
+        assert_eq!(rows.column(slot).get(0), None);
     }
 }

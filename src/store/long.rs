@@ -3,12 +3,8 @@
 use std::collections::HashMap;
 
 use crate::run::Rows;
+use crate::run::cells;
 use crate::signal::{Aliases, Meaning};
-
-/// Cells that the rows may take for each value, and that they may take in any case: a few metrics of few values
-/// among many steps are fine, a name of its own for each value is not.
-const CELLS_A_VALUE: usize = 8;
-const CELLS: usize = 1 << 27;
 
 /// A table of (step, name, value), in the order of its source.
 #[derive(Debug, Default)]
@@ -112,7 +108,7 @@ impl Long {
             .entries
             .chunk_by(|a, b| (a.attempt, a.step) == (b.attempt, b.step))
             .count();
-        let room = CELLS.max(self.entries.len() * CELLS_A_VALUE) / steps.max(1);
+        let room = cells(self.entries.len()) / steps.max(1);
         if self.names.len() <= room {
             return;
         }

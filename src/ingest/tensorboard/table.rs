@@ -1,6 +1,5 @@
 //! Puts values that come one tag after another into rows, one row a step.
 
-use crate::ingest::sparse::Budget;
 use crate::run::EventKind;
 use crate::run::Rows;
 
@@ -18,7 +17,6 @@ pub(super) struct Table {
     /// Segment and step of the last value of each slot.
     seen: Vec<(u32, u64)>,
     strays: Vec<Stray>,
-    budget: Budget,
     repeats: usize,
     values: usize,
 }
@@ -57,7 +55,6 @@ impl Table {
             segment: 1,
             seen: vec![(0, 0)],
             strays: Vec::new(),
-            budget: Budget::default(),
             repeats: 0,
             values: 0,
         }
@@ -104,10 +101,7 @@ impl Table {
             self.repeats += 1;
             return;
         }
-        let row = self.rows.steps.len() - 1;
-        if self.budget.allows(self.rows.column(slot).len(), row) {
-            self.rows.set(slot, sample.value);
-        }
+        self.rows.set(slot, sample.value);
     }
 
     fn begin_segment(&mut self) {
@@ -138,10 +132,7 @@ impl Table {
         self.seen[slot] = (self.segment, sample.step);
         match self.rows.steps[self.start..].binary_search(&sample.step) {
             Ok(at) => {
-                let row = self.start + at;
-                if self.budget.allows(self.rows.column(slot).len(), row) {
-                    self.rows.column_mut(slot).set(row, sample.value);
-                }
+                self.rows.set_at(slot, self.start + at, sample.value);
             }
             Err(at) => self.strays.push(Stray {
                 before: self.start + at,
@@ -159,13 +150,6 @@ impl Table {
             let what = format!(
                 "{} values repeat a step of their tag; the first of each was kept",
                 self.repeats
-            );
-            self.rows.lose("", what);
-        }
-        if self.budget.refused() > 0 {
-            let what = format!(
-                "{} values of tags that hardly any step has were left out",
-                self.budget.refused()
             );
             self.rows.lose("", what);
         }
@@ -206,12 +190,17 @@ fn insert(rows: &mut Rows, strays: &[Stray], time: usize) {
     rows.steps = steps;
     let slots = rows.columns().count();
     for slot in 0..slots {
-        *rows.column_mut(slot) = rows.column(slot).take(&order);
+        // Up to its last value: a column is no longer than it has to be.
+        let end = match rows.column(slot).len().checked_sub(1) {
+            Some(last) => last + firsts.partition_point(|before| *before <= last) + 1,
+            None => 0,
+        };
+        *rows.column_mut(slot) = rows.column(slot).take(&order[..end]);
     }
     for (stray, row) in strays.iter().zip(places) {
-        rows.column_mut(stray.slot).set(row, stray.value);
+        rows.set_at(stray.slot, row, stray.value);
         if stray.wall > 0.0 && rows.column(time).get(row).is_none() {
-            rows.column_mut(time).set(row, stray.wall * 1000.0);
+            rows.set_at(time, row, stray.wall * 1000.0);
         }
     }
     for mark in &mut rows.marks {

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use crate::ingest::number;
-use crate::ingest::sparse::Budget;
 use crate::ingest::wandb::json;
 use crate::ingest::wire::Message;
 use crate::run::Rows;
@@ -107,7 +106,6 @@ pub(super) struct History {
     step: Option<f64>,
     /// Scratch for names that are put together.
     path: Vec<u8>,
-    budget: Budget,
     /// Rows whose step is none.
     odd: usize,
 }
@@ -147,10 +145,6 @@ impl History {
         for (count, what) in [
             (self.odd, "rows without a step that counts were left out"),
             (self.keys.excess, "values of too many metrics were left out"),
-            (
-                self.budget.refused(),
-                "values of metrics that hardly any row has were left out",
-            ),
         ] {
             if count > 0 {
                 rows.lose("", format!("{count} {what}"));
@@ -223,7 +217,6 @@ impl History {
             return;
         };
         rows.begin(step);
-        let row = rows.steps.len() - 1;
         for (at, value) in &self.row {
             let key = &mut keys[*at];
             if key.role == Role::Ignored {
@@ -231,9 +224,7 @@ impl History {
             }
             let name = || String::from_utf8_lossy(&key.name);
             let slot = *key.slot.get_or_insert_with(|| rows.slot(&name()));
-            if self.budget.allows(rows.column(slot).len(), row) {
-                rows.set(slot, *value);
-            }
+            rows.set(slot, *value);
         }
     }
 }
