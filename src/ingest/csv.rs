@@ -1,7 +1,7 @@
 //! Tables in text: fields parted by commas, semicolons or tabs under a row of names, wide or long.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::ingest::number;
@@ -186,10 +186,11 @@ impl Header {
         }
         let step = step_column(&names)?;
         let long = long_columns(&names);
+        let mut seen = HashSet::new();
         let roles = names
             .iter()
             .enumerate()
-            .map(|(at, name)| role(at, name, step, long, &names))
+            .map(|(at, name)| role(at, name, step, long, seen.insert(name)))
             .collect();
         Some(Self {
             line: line.to_vec(),
@@ -227,20 +228,20 @@ fn long_columns(names: &[String]) -> Option<LongColumns> {
             .iter()
             .position(|n| known.iter().any(|k| n.eq_ignore_ascii_case(k)))
     };
-    let time = names.iter().position(|n| is_time(n));
     Some(LongColumns {
         names: find(&NAME_COLUMNS)?,
         value: find(&["value"])?,
-        time,
+        time: names.iter().position(|n| is_time(n, &ALIASES.meaning(n))),
     })
 }
 
-fn is_time(name: &str) -> bool {
-    let known = matches!(ALIASES.meaning(name), Meaning::Signal { name, .. } if name == "time");
+fn is_time(name: &str, meaning: &Meaning) -> bool {
+    let known = matches!(meaning, Meaning::Signal { name, .. } if name == "time");
     known || TIME_COLUMNS.iter().any(|t| name.eq_ignore_ascii_case(t))
 }
 
-fn role(at: usize, name: &str, step: usize, long: Option<LongColumns>, names: &[String]) -> Role {
+/// `first`: no column before has this name.
+fn role(at: usize, name: &str, step: usize, long: Option<LongColumns>, first: bool) -> Role {
     if at == step {
         return Role::Step;
     }
@@ -255,8 +256,8 @@ fn role(at: usize, name: &str, step: usize, long: Option<LongColumns>, names: &[
     match ALIASES.meaning(name) {
         Meaning::Drop | Meaning::Step => Role::Skip,
         // Of two columns of one name the first counts.
-        _ if names[..at].iter().any(|n| n == name) => Role::Skip,
-        _ if is_time(name) => Role::Time,
+        _ if !first => Role::Skip,
+        meaning if is_time(name, &meaning) => Role::Time,
         _ => Role::Metric,
     }
 }
@@ -494,7 +495,9 @@ impl<'a> Part<'a> {
         if let Some(Role::Skip) = role {
             return (Cell::Empty, field(line, at, separator).1);
         }
-        if let Some((value, len)) = number::leading(&line[at..])
+        // The name of a metric can look like a number.
+        if role != Some(Role::Names)
+            && let Some((value, len)) = number::leading(&line[at..])
             && line.get(at + len).is_none_or(|b| *b == separator)
         {
             return (Cell::Number(value), at + len);
@@ -702,6 +705,15 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn a_metric_of_a_long_table_can_be_called_a_number() {
+        let rows = parsed("step,name,value\n1,5,2.5\n1,loss,3\n2,5,1.5\n2,nan,1\n2,,7\n");
+        assert_eq!(rows.steps, [1, 2]);
+        assert_eq!(values(&rows, "5"), [Some(2.5), Some(1.5)]);
+        assert_eq!(values(&rows, "loss"), [Some(3.0), None]);
+        assert_eq!(values(&rows, "nan"), [None, Some(1.0)]);
     }
 
     #[test]
