@@ -50,11 +50,11 @@ mod wire;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::run::{BuildOptions, NoRows, Rows, Run, RunBuilder};
+use crate::run::{BuildOptions, NoRows, Rows, Run, RunBuilder, message};
 use crate::signal::Aliases;
 use crate::store::StoreError;
 
-use open::{Opened, Source};
+use open::{LARGEST_WHOLE, Opened, Source};
 
 /// A format that can be read.
 #[derive(Debug)]
@@ -367,16 +367,30 @@ fn read_source(
             reader.settle(&mut rows);
         }
         Reader::Whole(read) => {
-            let bytes = opened.rest()?;
-            progress(bytes.len() as u64, Some(bytes.len() as u64));
-            read(bytes, &mut rows).map_err(|what| IngestError::Broken {
-                path: opened.name(),
+            let path = opened.name();
+            let broken = |what| IngestError::Broken {
+                path: path.clone(),
                 what,
-            })?;
+            };
+            let bytes = opened
+                .rest(LARGEST_WHOLE)
+                .map_err(|_| broken(too_large(format)))?;
+            progress(bytes.len() as u64, Some(bytes.len() as u64));
+            read(bytes, &mut rows).map_err(|what| broken(message(&what)))?;
         }
         Reader::Stream(parse) => rows = pump::run(opened, parse, progress)?,
     }
+    opened.tell_damage(&mut rows);
     Ok(rows)
+}
+
+fn too_large(format: &Ingester) -> String {
+    format!(
+        "it has more than {} GiB once unpacked, and {} is read whole: give a file of fewer rows, or one of only the \
+         metrics that matter",
+        LARGEST_WHOLE >> 30,
+        format.name
+    )
 }
 
 /// Reads as many chunks at once as there are cores, and joins their rows in order.
@@ -450,7 +464,9 @@ fn unknown(opened: &Opened, path: &Source) -> IngestError {
     if head.is_empty() {
         return IngestError::Empty { path: show(path) };
     }
-    let hint = if memchr::memchr(0, head).is_some() {
+    let hint = if head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF") {
+        "it is UTF-16: write it again with `iconv -f UTF-16 -t UTF-8`"
+    } else if memchr::memchr(0, head).is_some() {
         "it looks binary"
     } else {
         "no line of it looks like a training step"

@@ -22,6 +22,10 @@ pub(super) const INGESTER: Ingester = Ingester {
     reader: Reader::Whole(read),
 };
 
+/// The largest file that is read: the JSON is held as a tree, of some thirty bytes for each of the text. Real files have
+/// some hundred kB.
+const LARGEST: usize = 32 * 1024 * 1024;
+
 fn sniff(head: &[u8]) -> u8 {
     let start = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
     let has = |text: &[u8]| memchr::memmem::find(head, text).is_some();
@@ -78,6 +82,13 @@ impl Value {
     reason = "every reader of whole sources takes the bytes"
 )]
 fn read(bytes: Vec<u8>, rows: &mut Rows) -> Result<(), String> {
+    if bytes.len() > LARGEST {
+        return Err(format!(
+            "golden values of {} MiB are not read, at most {}: leave out the metrics that do not matter",
+            bytes.len() >> 20,
+            LARGEST >> 20
+        ));
+    }
     let members: BTreeMap<String, Member> = serde_json::from_slice(&bytes)
         .map_err(|e| format!("not a whole JSON object of metrics: {e}"))?;
     let mut points: BTreeMap<u64, Vec<(usize, f64)>> = BTreeMap::new();
@@ -161,6 +172,12 @@ mod tests {
         );
         assert_eq!(sniff(text), 90);
         assert!(read(text[..100].to_vec(), &mut Rows::default()).is_err());
+        let spaces = [&text[..], &vec![b' '; LARGEST]].concat();
+        let refused = read(spaces, &mut Rows::default()).expect_err("too large");
+        assert!(
+            refused.starts_with("golden values of 32 MiB are not read"),
+            "{refused}"
+        );
     }
 
     #[test]

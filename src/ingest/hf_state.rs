@@ -1,5 +1,7 @@
 //! `trainer_state.json` of the Hugging Face Trainer: the whole history in each checkpoint.
 
+use std::collections::HashMap;
+
 use crate::ingest::number;
 use crate::ingest::{Ingester, Reader};
 use crate::run::Rows;
@@ -167,6 +169,7 @@ struct History {
     found: bool,
     /// Keys in the order in which they came up; the next key is nearly always the next of them.
     keys: Vec<(Vec<u8>, Role)>,
+    index: HashMap<Vec<u8>, usize>,
     /// Slots of the keys, once a row has a value.
     slots: Vec<Option<usize>>,
     next: usize,
@@ -206,7 +209,7 @@ impl History {
         let at = if expected {
             Some(self.next)
         } else {
-            self.keys.iter().position(|(known, _)| known == key)
+            self.index.get(key).copied()
         };
         if let Some(at) = at {
             self.next = (at + 1) % self.keys.len();
@@ -220,6 +223,7 @@ impl History {
             b"train_runtime" => Role::Summary,
             _ => Role::Metric,
         };
+        self.index.insert(key.to_vec(), self.keys.len());
         self.keys.push((key.to_vec(), role));
         self.slots.push(None);
         self.next = 0;

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::ingest::IngestError;
-use crate::run::Rows;
+use crate::run::{Rows, printable};
 
 /// Bytes of the start of a source that formats are recognised from.
 const HEAD: usize = 256 * 1024;
@@ -16,7 +16,7 @@ const PART: usize = 1024 * 1024;
 /// The longest line that is kept; a longer one is reported as lost. Per-layer JSON lines reach some 100 kB.
 const LONGEST_LINE: usize = 32 * 1024 * 1024;
 /// The most bytes that a source that must be read whole may have once decompressed.
-const LARGEST_WHOLE: u64 = 4 * 1024 * 1024 * 1024;
+pub(super) const LARGEST_WHOLE: u64 = 2 * 1024 * 1024 * 1024;
 /// How many folders deep a log is looked for.
 const DEPTH: usize = 4;
 
@@ -33,7 +33,7 @@ impl Source {
     pub(super) fn name(&self) -> String {
         match self {
             Self::Stdin => "standard input".to_owned(),
-            Self::File(path) => path.display().to_string(),
+            Self::File(path) => printable(&path.display().to_string()).into_owned(),
         }
     }
 }
@@ -96,6 +96,7 @@ fn io_error(path: &Path, source: io::Error) -> IngestError {
 pub(super) struct Opened {
     source: Source,
     size: Option<u64>,
+    packed: bool,
     /// Bytes read but not handed out yet; the head at first.
     pending: Vec<u8>,
     head_len: usize,
@@ -103,7 +104,13 @@ pub(super) struct Opened {
     input: Box<dyn Read + Send>,
     ended: bool,
     first: bool,
+    /// Why the source ended before its end.
+    damage: Option<io::Error>,
 }
+
+/// A source that is too large to be read whole.
+#[derive(Debug)]
+pub(super) struct TooLarge;
 
 impl Opened {
     /// Opens a source and reads its head.
@@ -127,12 +134,14 @@ impl Opened {
         let mut opened = Self {
             source: source.clone(),
             size: size.filter(|_| !packed),
+            packed,
             pending: Vec::new(),
             head_len: 0,
             handed_out: 0,
             input,
             ended: false,
             first: true,
+            damage: None,
         };
         opened.fill(HEAD).map_err(failed)?;
         opened.head_len = opened.pending.len().min(HEAD);
@@ -158,28 +167,25 @@ impl Opened {
         self.handed_out
     }
 
-    /// Reads until at least `want` bytes are pending or the source ends. A damaged compressed stream ends it.
+    /// Reads until `want` bytes are pending or the source ends. A damaged compressed stream ends it.
     fn fill(&mut self, want: usize) -> io::Result<()> {
-        while !self.ended && self.pending.len() < want {
-            let start = self.pending.len();
-            self.pending.resize(want.max(start + 64 * 1024), 0);
-            match self.input.read(&mut self.pending[start..]) {
-                Ok(0) => {
-                    self.pending.truncate(start);
-                    self.ended = true;
-                }
-                Ok(n) => self.pending.truncate(start + n),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => self.pending.truncate(start),
-                Err(e) => {
-                    self.pending.truncate(start);
-                    self.ended = true;
-                    if start == 0 && self.handed_out == 0 {
-                        return Err(e);
-                    }
-                }
-            }
+        let room = want.saturating_sub(self.pending.len());
+        if self.ended || room == 0 {
+            return Ok(());
         }
-        Ok(())
+        self.pending.reserve(room);
+        let outcome = (&mut self.input)
+            .take(room as u64)
+            .read_to_end(&mut self.pending);
+        self.ended = self.pending.len() < want;
+        match outcome {
+            Err(e) if self.pending.is_empty() && self.handed_out == 0 => Err(e),
+            Err(e) => {
+                self.damage = Some(e);
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
     }
 
     /// The next whole lines. The last chunk may end without a newline: a log that is still being written.
@@ -197,12 +203,18 @@ impl Opened {
             if let Some(end) = memchr::memrchr(b'\n', &self.pending) {
                 return Ok(Some(self.hand_out(end + 1)));
             }
-            if self.pending.len() >= LONGEST_LINE {
+            let full = self.pending.len() >= LONGEST_LINE;
+            // The frames of a progress bar, each written over the one before.
+            if let Some(end) = memchr::memrchr(b'\r', &self.pending).filter(|_| full) {
+                return Ok(Some(self.hand_out(end + 1)));
+            }
+            if full {
+                let at = self.handed_out;
                 let lost = self
                     .skip_line()
                     .map_err(|e| failed(self.source.name(), e))?;
                 rows.lose(
-                    format!("byte {}", self.handed_out),
+                    format!("byte {at}"),
                     format!("a line of {lost} bytes is too long to be a row"),
                 );
                 continue;
@@ -231,15 +243,18 @@ impl Opened {
         chunk
     }
 
+    /// Goes on at the end of the line, which stays: the lines after it keep their numbers.
     fn skip_line(&mut self) -> io::Result<u64> {
         let mut lost = 0;
         loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.pending) {
-                self.pending.drain(..=end);
-                return Ok(lost + end as u64 + 1);
+            let end = memchr::memchr(b'\n', &self.pending);
+            let part = end.unwrap_or(self.pending.len());
+            self.pending.drain(..part);
+            lost += part as u64;
+            self.handed_out += part as u64;
+            if end.is_some() {
+                return Ok(lost);
             }
-            lost += self.pending.len() as u64;
-            self.pending.clear();
             self.fill(CHUNK)?;
             if self.pending.is_empty() {
                 return Ok(lost);
@@ -247,20 +262,40 @@ impl Opened {
         }
     }
 
-    /// Everything that is left.
-    pub(super) fn rest(&mut self) -> Result<Vec<u8>, IngestError> {
-        let failed = |e| IngestError::Io {
-            path: self.source.name(),
-            source: e,
-        };
+    /// Everything that is left, or that it is more than `most` bytes. A damaged stream ends where the damage is.
+    pub(super) fn rest(&mut self, most: u64) -> Result<Vec<u8>, TooLarge> {
         let mut out = std::mem::take(&mut self.pending);
-        let room = LARGEST_WHOLE.saturating_sub(out.len() as u64);
-        let mut input = (&mut self.input).take(room);
-        input.read_to_end(&mut out).map_err(failed)?;
+        let room = most.saturating_sub(out.len() as u64);
+        let outcome = if self.ended {
+            Ok(0)
+        } else {
+            (&mut self.input).take(room + 1).read_to_end(&mut out)
+        };
+        if out.len() as u64 > most {
+            return Err(TooLarge);
+        }
+        self.damage = outcome.err().or(self.damage.take());
+        self.ended = true;
+        self.handed_out += out.len() as u64;
         if out.starts_with(b"\xEF\xBB\xBF") {
             out.drain(..3);
         }
         Ok(out)
+    }
+
+    /// Notes it if the source ended before its end.
+    pub(super) fn tell_damage(&mut self, rows: &mut Rows) {
+        let Some(error) = self.damage.take() else {
+            return;
+        };
+        let what = if self.packed {
+            format!(
+                "the compressed data are cut or damaged here ({error}); what comes before was kept"
+            )
+        } else {
+            format!("cannot be read from here on ({error}); what comes before was kept")
+        };
+        rows.lose(format!("byte {}", self.handed_out), what);
     }
 }
 
@@ -292,4 +327,109 @@ fn decompressed(mut raw: Box<dyn Read + Send>) -> io::Result<(Box<dyn Read + Sen
         return Ok((Box::new(zstd::stream::read::Decoder::new(whole)?), true));
     }
     Ok((Box::new(whole), false))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn opened(bytes: impl Read + Send + 'static) -> Opened {
+        let (input, packed) = decompressed(Box::new(bytes)).expect("readable");
+        Opened {
+            source: Source::Stdin,
+            size: None,
+            packed,
+            pending: Vec::new(),
+            head_len: 0,
+            handed_out: 0,
+            input,
+            ended: false,
+            first: true,
+            damage: None,
+        }
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        out.write_all(bytes).expect("written");
+        out.finish().expect("finished")
+    }
+
+    #[test]
+    fn what_is_read_whole_has_a_limit() {
+        let bomb = gzip(&vec![b' '; 1 << 20]);
+        assert!(bomb.len() < 8192);
+        let rest = |most| {
+            opened(io::Cursor::new(bomb.clone()))
+                .rest(most)
+                .map(|b| b.len())
+        };
+        assert_eq!(rest(1 << 20).ok(), Some(1 << 20));
+        assert!(rest((1 << 20) - 1).is_err());
+        assert!(rest(0).is_err());
+        let plain = |most| opened(io::Cursor::new(b"12345".to_vec())).rest(most).ok();
+        assert_eq!((plain(5).as_deref(), plain(4)), (Some(&b"12345"[..]), None));
+    }
+
+    #[test]
+    fn what_stands_before_damage_is_kept_and_the_damage_is_told() {
+        let text: Vec<u8> = (0..2000_u32)
+            .flat_map(|i| format!("{}\n", i * 7919 % 1000).into_bytes())
+            .collect();
+        let whole = gzip(&text);
+        let mut source = opened(io::Cursor::new(whole[..whole.len() / 2].to_vec()));
+        let kept = source.rest(1 << 20).expect("small");
+        assert!(kept.len() > 500 && text.starts_with(&kept));
+        let mut rows = Rows::default();
+        source.tell_damage(&mut rows);
+        assert_eq!(rows.losses[0].place, format!("byte {}", kept.len()));
+        assert!(
+            rows.losses[0]
+                .what
+                .starts_with("the compressed data are cut or damaged here (")
+        );
+        source.tell_damage(&mut rows);
+        assert_eq!(rows.losses.len(), 1, "once");
+
+        let mut sound = opened(io::Cursor::new(whole));
+        assert_eq!(sound.rest(1 << 20).expect("small"), text);
+        sound.tell_damage(&mut rows);
+        assert_eq!(rows.losses.len(), 1);
+    }
+
+    #[test]
+    fn frames_of_a_bar_part_a_line_that_is_too_long() {
+        let frame = format!("step: 1 loss: 2.0{}\r", " ".repeat(983));
+        let frames = LONGEST_LINE / frame.len() + 10;
+        let mut source = opened(io::Cursor::new(frame.repeat(frames).into_bytes()));
+        let mut rows = Rows::default();
+        let mut sizes = Vec::new();
+        while let Some(chunk) = source.next_chunk(&mut rows).expect("readable") {
+            assert!(chunk.ends_with(b"\r"));
+            sizes.push(chunk.len());
+        }
+        assert_eq!(sizes.iter().sum::<usize>(), frames * frame.len());
+        assert!(rows.losses.is_empty() && sizes.len() == 2);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_a_loss_and_reading_goes_on() {
+        let mut text = vec![b'x'; LONGEST_LINE + 5];
+        text.extend(b"\nlast\n");
+        let mut source = opened(io::Cursor::new(text));
+        let mut rows = Rows::default();
+        let chunk = source.next_chunk(&mut rows).expect("readable");
+        assert_eq!(chunk.as_deref(), Some(&b"\nlast\n"[..]), "the second line");
+        let what = format!(
+            "a line of {} bytes is too long to be a row",
+            LONGEST_LINE + 5
+        );
+        assert_eq!(
+            (&*rows.losses[0].place, rows.losses[0].what.clone()),
+            ("byte 0", what)
+        );
+        assert_eq!(source.bytes_read(), LONGEST_LINE as u64 + 11);
+    }
 }

@@ -299,9 +299,61 @@ fn a_packed_log_that_is_cut_gives_what_is_there() {
         let path = folder.path().join(name);
         fs::write(&path, &whole[..whole.len() - 100]).unwrap();
         match read_all(std::slice::from_ref(&path)) {
-            Ok(run) => assert!(run.len() <= 8),
+            Ok(run) => {
+                assert!(run.len() <= 8);
+                let told = run
+                    .losses
+                    .iter()
+                    .filter(|l| l.what.starts_with("the compressed data are cut"));
+                assert_eq!(told.count(), 1, "{:?}", run.losses);
+            }
             Err(e) => one_line(&e, name),
         }
+    }
+}
+
+#[test]
+fn a_packed_log_of_many_rows_that_is_cut_gives_the_rows_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log.jsonl.gz");
+    let whole = fs::read(fixture("runs/healthy/log.jsonl.gz")).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let (cut, all) = (read(&path), read(fixture("runs/healthy/log.jsonl.gz")));
+    assert!(cut.len() > all.len() / 3 && cut.len() < all.len());
+    assert_eq!(cut.steps, all.steps[..cut.len()]);
+    let what = "the compressed data are cut or damaged here";
+    assert!(
+        cut.losses.iter().any(|l| l.what.starts_with(what)),
+        "{:?}",
+        cut.losses
+    );
+    assert!(all.losses.iter().all(|l| !l.what.starts_with(what)));
+}
+
+#[test]
+fn text_of_other_encodings_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = fs::read_to_string(fixture("logs/megatron/restart.log")).unwrap();
+    let little: Vec<u8> = log.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = log.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for (mark, rest) in [(b"\xFF\xFE", little), (b"\xFE\xFF", big)] {
+        let path = text_file(&folder, "utf16.log", [&mark[..], &rest].concat());
+        let error = read_all(&[path]).unwrap_err().to_string();
+        assert!(error.contains("iconv -f UTF-16 -t UTF-8"), "{error}");
+    }
+}
+
+#[test]
+fn what_a_log_says_does_not_steer_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = "{\"step\":1,\"loss\":2.0,\"a\x1b]0;x\x07\":1}\n{\"step\": 2, \"lo\x1b[2J\n{\"step\":3,\"loss\":1.5}\n";
+    let run = read(text_file(&folder, "log.jsonl", log));
+    assert_eq!(run.steps, [1, 3]);
+    assert_eq!(run.losses.len(), 1);
+    let names = run.columns().map(|(n, _)| n.to_owned());
+    let told = run.losses.iter().map(|l| l.what.clone());
+    for text in names.chain(told) {
+        assert!(!text.chars().any(char::is_control), "{text:?}");
     }
 }
 
