@@ -7,12 +7,15 @@ mod footer;
 mod long;
 mod read;
 mod table;
+mod thrift;
 mod write;
 
 use std::io;
 
 use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
+
+use crate::run::message;
 
 pub use long::Long;
 pub use read::{is_store, read, read_file};
@@ -37,7 +40,7 @@ pub enum StoreError {
     #[error("cannot be written as Parquet ({})", plain(.0))]
     Encode(ParquetError),
     /// A column could not be decoded.
-    #[error("a column cannot be decoded ({0}); write the file again")]
+    #[error("a column cannot be decoded ({}); write the file again", message(&.0.to_string()))]
     Arrow(#[from] ArrowError),
     /// The columns are compressed with a codec that is not built in.
     #[error(
@@ -55,6 +58,19 @@ pub enum StoreError {
         /// The columns there are.
         columns: String,
     },
+    /// The footer promises more than fits.
+    #[error(
+        "its footer promises {rows} rows of {columns} columns in {bytes} bytes, more than is read; write the file \
+         again with the step and the metrics that matter"
+    )]
+    Large {
+        /// Rows as the footer has it.
+        rows: u64,
+        /// Columns that would be read.
+        columns: usize,
+        /// Bytes of the file.
+        bytes: u64,
+    },
     /// The file is of a later format.
     #[error("run format {found} is newer than this whyspike reads ({known}): update whyspike")]
     Newer {
@@ -69,7 +85,7 @@ pub enum StoreError {
     )]
     NotStored,
     /// A part of the footer does not parse.
-    #[error("`{key}` in the footer is damaged ({source}); ingest the log again")]
+    #[error("`{key}` in the footer is damaged ({}); ingest the log again", message(&.source.to_string()))]
     Footer {
         /// The key.
         key: &'static str,
@@ -90,5 +106,5 @@ fn plain(error: &ParquetError) -> String {
     let said = text
         .split_once(": ")
         .map_or(text.as_str(), |(_, said)| said);
-    said.trim_end_matches('.').to_owned()
+    message(said.trim_end_matches('.'))
 }

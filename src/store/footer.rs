@@ -6,7 +6,7 @@ use parquet::file::metadata::KeyValue;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::run::{Began, DataLoss, Event, EventKind, Meta, Run};
+use crate::run::{Began, DataLoss, Event, EventKind, Meta, Run, message, printable};
 use crate::store::StoreError;
 
 /// The layout that is written, and the newest that is read.
@@ -188,24 +188,27 @@ impl Footer {
         });
         let framework: StoredFramework = value(&given, FRAMEWORK)?.unwrap_or_default();
         let attempts: Vec<StoredAttempt> = value(&given, ATTEMPTS)?.unwrap_or_default();
+        let sources: Vec<String> = value(&given, SOURCES)?.unwrap_or_default();
+        let format: String = value(&given, SOURCE_FORMAT)?.unwrap_or_default();
+        let facts: BTreeMap<String, String> = value(&given, CONFIG)?.unwrap_or_default();
         let events: Vec<StoredEvent> = value(&given, EVENTS)?.unwrap_or_default();
         let losses: Vec<StoredLoss> = value(&given, LOSSES)?.unwrap_or_default();
         Ok(Some(Self {
             meta: Meta {
-                sources: value(&given, SOURCES)?.unwrap_or_default(),
-                format: value(&given, SOURCE_FORMAT)?.unwrap_or_default(),
-                framework: framework.name,
-                framework_version: framework.version,
+                sources: sources.iter().map(|s| shown(s)).collect(),
+                format: shown(&format),
+                framework: framework.name.as_deref().map(shown),
+                framework_version: framework.version.as_deref().map(shown),
                 step_base: base.base,
                 base_known: base.known,
-                facts: value(&given, CONFIG)?.unwrap_or_default(),
+                facts: facts.iter().map(|(k, v)| (shown(k), shown(v))).collect(),
             },
             began: attempts
                 .into_iter()
                 .map(|a| (a.attempt, began(&a.began)))
                 .collect(),
-            events: events.into_iter().map(event).collect::<Result<_, _>>()?,
-            losses: losses.into_iter().map(loss).collect(),
+            events: events.iter().map(event).collect::<Result<_, _>>()?,
+            losses: losses.iter().map(loss).collect(),
         }))
     }
 }
@@ -231,24 +234,24 @@ fn began(stored: &StoredBegan) -> Began {
     }
 }
 
-fn event(stored: StoredEvent) -> Result<Event, StoreError> {
+fn event(stored: &StoredEvent) -> Result<Event, StoreError> {
     let Some(kind) = EventKind::ALL.into_iter().find(|k| k.name() == stored.kind) else {
         return Err(StoreError::Changed {
-            what: format!("there is no event `{}`", stored.kind),
+            what: message(&format!("there is no event `{}`", stored.kind)),
         });
     };
     Ok(Event {
         attempt: stored.attempt,
         step: stored.step,
         kind,
-        path: stored.path,
+        path: stored.path.as_deref().map(shown),
     })
 }
 
-fn loss(stored: StoredLoss) -> DataLoss {
-    DataLoss {
-        source: stored.source,
-        place: stored.place,
-        what: stored.what,
-    }
+fn loss(stored: &StoredLoss) -> DataLoss {
+    DataLoss::new(&stored.source, &stored.place, &stored.what)
+}
+
+fn shown(text: &str) -> String {
+    printable(text).into_owned()
 }

@@ -7,25 +7,34 @@ use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::Schema;
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
 
-use crate::run::{Attempt, Began, Column, Run};
+use crate::run::{Attempt, Began, Column, Run, message};
+use crate::store::arrays::Kind;
 use crate::store::footer::{self, Footer};
-use crate::store::{StoreError, arrays};
+use crate::store::{StoreError, arrays, thrift};
 
-/// Rows that are decoded at once.
+/// Rows that are decoded at once; fewer where there is text, of which a dictionary can repeat a long one.
 const BATCH: usize = 64 * 1024;
+const BATCH_OF_TEXT: usize = 8 * 1024;
+/// Cells that are read of any file, of each byte of it besides, and at most. Losses and their like take some bytes a
+/// row, so a run of a thousand columns that hardly ever have a value stays far below; a few bytes can promise any
+/// number of rows, though.
+const CELLS: u64 = 16 << 20;
+const CELLS_A_BYTE: u64 = 1024;
+const MOST_CELLS: u64 = 1 << 31;
+/// The first step that a float does not hold exactly.
+const PAST_STEPS: u64 = 1 << 53;
 /// Rows for which room is made before they are there, whatever the footer claims.
 const LIKELY: usize = 1 << 20;
 
@@ -57,6 +66,7 @@ pub(super) fn file(path: &Path) -> Result<File, StoreError> {
 /// Reads the footer of a table. The schema that arrow writers embed is left aside: the Parquet types say what is
 /// needed.
 pub(super) fn load<R: ChunkReader>(source: &R) -> Result<ArrowReaderMetadata, StoreError> {
+    thrift::footer(source)?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load(source, options).map_err(StoreError::Parquet)?;
     known_codec(metadata.metadata())?;
@@ -66,27 +76,62 @@ pub(super) fn load<R: ChunkReader>(source: &R) -> Result<ArrowReaderMetadata, St
 
 /// Runs what decodes. The library trusts its pages and panics on some that are damaged.
 pub(super) fn guarded<T>(decode: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    let damaged = |_| {
-        Err(StoreError::Parquet(ParquetError::General(
-            "its pages are damaged".to_owned(),
-        )))
-    };
-    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(damaged)
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err(damaged("its pages are damaged")))
 }
 
-/// The columns at these places, in batches of rows.
+/// Whether a table of this many columns may be read from a file of this many bytes.
+pub(super) fn fits(
+    metadata: &ParquetMetaData,
+    columns: usize,
+    bytes: u64,
+) -> Result<(), StoreError> {
+    let rows = promised(metadata);
+    let room = CELLS.saturating_add(CELLS_A_BYTE.saturating_mul(bytes));
+    if rows.saturating_mul(columns as u64) <= room.min(MOST_CELLS) {
+        return Ok(());
+    }
+    Err(StoreError::Large {
+        rows,
+        columns,
+        bytes,
+    })
+}
+
+/// Rows that the footer promises.
+fn promised(metadata: &ParquetMetaData) -> u64 {
+    u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0)
+}
+
+/// The columns at these places, in batches of rows. Rows past those that the footer promises are an error.
 pub(super) fn batches<R: ChunkReader + 'static>(
     source: R,
     metadata: &ArrowReaderMetadata,
     columns: &[usize],
-) -> Result<ParquetRecordBatchReader, StoreError> {
+) -> Result<impl Iterator<Item = Result<RecordBatch, StoreError>> + use<R>, StoreError> {
+    thrift::pages(&source, metadata.metadata(), columns)?;
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
     let table = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata.clone());
-    table
-        .with_batch_size(BATCH)
+    let fields = metadata.schema().fields();
+    let text = columns
+        .iter()
+        .any(|at| arrays::kind(fields[*at].data_type()) == Kind::Text);
+    let batches = table
+        .with_batch_size(if text { BATCH_OF_TEXT } else { BATCH })
         .with_projection(mask)
         .build()
-        .map_err(StoreError::Parquet)
+        .map_err(StoreError::Parquet)?;
+    let mut left = promised(metadata.metadata());
+    Ok(batches.map(move |batch| {
+        let batch = batch?;
+        left = left
+            .checked_sub(batch.num_rows() as u64)
+            .ok_or_else(|| damaged("it has more rows than its footer promises"))?;
+        Ok(batch)
+    }))
+}
+
+pub(super) fn damaged(what: &str) -> StoreError {
+    StoreError::Parquet(ParquetError::General(what.to_owned()))
 }
 
 pub(super) fn pairs(metadata: &ParquetMetaData) -> Option<&Vec<KeyValue>> {
@@ -106,7 +151,7 @@ fn known_codec(metadata: &ParquetMetaData) -> Result<(), StoreError> {
     };
     match columns.find(|c| !known(c.compression())) {
         Some(c) => Err(StoreError::Codec {
-            column: c.column_path().string(),
+            column: message(&c.column_path().string()),
             codec: codec(c.compression()),
         }),
         None => Ok(()),
@@ -125,9 +170,7 @@ fn in_bounds(metadata: &ParquetMetaData) -> Result<(), StoreError> {
             .min(c.data_page_offset())
     };
     if columns.any(|c| start(c) < 0 || c.compressed_size() < 0) {
-        return Err(StoreError::Parquet(ParquetError::General(
-            "its footer is damaged".to_owned(),
-        )));
+        return Err(damaged("its footer is damaged"));
     }
     Ok(())
 }
@@ -147,6 +190,7 @@ fn read_from<R: ChunkReader + 'static>(sources: Vec<R>) -> Result<Run, StoreErro
     };
     let schema = metadata.schema().clone();
     let keys = Keys::of(&schema)?;
+    fits(metadata.metadata(), schema.fields().len(), first.len())?;
     let shares: Vec<Vec<usize>> = (0..sources.len())
         .map(|k| (k..schema.fields().len()).step_by(sources.len()).collect())
         .collect();
@@ -216,8 +260,7 @@ impl Columns {
         share: &[usize],
         keys: &Keys,
     ) -> Result<Self, StoreError> {
-        let rows: i64 = metadata.metadata().file_metadata().num_rows();
-        let room = usize::try_from(rows).unwrap_or(0).min(LIKELY);
+        let room = (promised(metadata.metadata()) as usize).min(LIKELY);
         let mut out = Self::default();
         let others = share
             .iter()
@@ -302,6 +345,19 @@ fn run(footer: Footer, columns: Columns, schema: &Schema) -> Result<Run, StoreEr
 
 /// Attempts count up by one and steps grow within an attempt: everything after this relies on it.
 fn in_order(columns: &Columns) -> Result<(), StoreError> {
+    let rows = columns.steps.len();
+    let others = columns.others.iter().map(|(_, values)| values.len());
+    let mut lengths = others.chain([columns.attempts.len(), columns.intervals.len()]);
+    if lengths.any(|len| len != rows) {
+        return Err(StoreError::Changed {
+            what: "its columns differ in length".to_owned(),
+        });
+    }
+    if let Some(row) = columns.steps.iter().position(|s| *s >= PAST_STEPS) {
+        return Err(StoreError::Changed {
+            what: format!("the step of row {row} is too large to count"),
+        });
+    }
     let keys: Vec<(u32, u64)> = columns
         .attempts
         .iter()
@@ -394,6 +450,28 @@ mod tests {
         assert!(refused(|run| run.attempts.clear()).starts_with("row 3 is out of the order"));
         assert!(refused(|run| run.intervals[0] = 0).starts_with("a row averages 0 steps"));
         assert!(refused(|run| run.events[0].attempt = 2).starts_with("an event names attempt 2"));
+        assert!(refused(|run| run.steps[4] = u64::MAX).starts_with("the step of row 4 is too"));
+        assert_eq!(refused(|run| run.steps[4] = PAST_STEPS - 1), "");
         assert_eq!(refused(|run| run.events[0].kind = EventKind::Exit), "");
+        let uneven = Columns {
+            attempts: vec![0, 0],
+            steps: vec![1, 2],
+            intervals: vec![1],
+            others: Vec::new(),
+        };
+        let what = in_order(&uneven).expect_err("uneven").to_string();
+        assert!(what.starts_with("its columns differ in length"), "{what}");
+    }
+
+    #[test]
+    fn a_footer_that_promises_too_much_is_refused() {
+        let (_folder, path) = saved(&example(), "run.parquet");
+        let metadata = load(&file(&path).expect("opened")).expect("a footer");
+        // Five rows.
+        assert!(fits(metadata.metadata(), 4_000_000, 1 << 20).is_ok());
+        let refused = fits(metadata.metadata(), 4_000_000, 100).expect_err("too many");
+        let what = "its footer promises 5 rows of 4000000 columns in 100 bytes, more than is read";
+        assert!(refused.to_string().starts_with(what), "{refused}");
+        assert!(fits(metadata.metadata(), 500_000_000, u64::MAX).is_err());
     }
 }

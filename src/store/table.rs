@@ -11,7 +11,7 @@ use arrow_schema::Schema;
 use bytes::Bytes;
 use parquet::file::reader::ChunkReader;
 
-use crate::run::{Column, Event, EventKind, Rows};
+use crate::run::{Column, Event, EventKind, Rows, message};
 use crate::signal::{Aliases, Meaning, step_rank};
 use crate::store::arrays::{self, Kind};
 use crate::store::footer::Footer;
@@ -41,6 +41,7 @@ fn read_from<R: ChunkReader + 'static>(source: R) -> Result<Rows, StoreError> {
     let mut rows = Rows::default();
     let layout = Layout::of(metadata.schema(), &mut rows)?;
     let places: Vec<usize> = layout.read.iter().map(|c| c.at).collect();
+    read::fits(metadata.metadata(), places.len(), source.len())?;
     let batches = read::batches(source, &metadata, &places)?;
     let mut lost = Unstepped::default();
     if layout.long.is_some() {
@@ -275,7 +276,7 @@ fn no_step(schema: &Schema) -> StoreError {
         String::new()
     };
     StoreError::NoStep {
-        columns: format!("{}{more}", names.join(", ")),
+        columns: format!("{}{more}", message(&names.join(", "))),
     }
 }
 
