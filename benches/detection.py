@@ -314,6 +314,7 @@ class Score:
     found: int = 0
     errors: list = field(default_factory=list)
     latency: list = field(default_factory=list)
+    latency_of: list = field(default_factory=list)  # the same with the kind of the event
     late: int = 0  # found in the whole log, but not within the longest prefix
     asked_latency: int = 0
     shape_asked: int = 0
@@ -400,6 +401,7 @@ def peer_latency(score, truths, found, slack):
     for n, m in told.items():
         score.asked_latency += 1
         score.latency.append(max(0.0, found[m].first - truths[n].onset))
+        score.latency_of.append((truths[n].kind, score.latency[-1]))
 
 
 def of(values, what=median, digits=3):
@@ -455,6 +457,7 @@ def causal_latency(product, score, truth, prefix, slack, attempt=None, last_step
         now = Truth(truth.name, truth.onset, truth.start, last_step(k))
         if any(f.signal == "loss" and meets(f, now, slack) for f in seen):
             score.latency.append(max(0.0, last_step(k) - truth.onset))
+            score.latency_of.append((truth.kind, score.latency[-1]))
             return
     score.late += 1
 
@@ -1162,6 +1165,10 @@ def part_e(args, product, out, raw):
         table(f"(e) {regime.name}: sd {100 * regime.relative:g} % of the level, AR(1) {regime.phi}, {tails}"
               f"{'' if math.isinf(regime.cut) else f' cut at {regime.cut:g} sd'}, drift {regime.walk} sd per 1000 steps; {args.seeds} seeds",
               pooled, out)
+        out.append("\n| latency in steps | acute: events, median, 90 % | chronic: events, median, 90 % |\n|---|---|---|")
+        for who, s in pooled.items():
+            kinds = [[v for k, v in s.latency_of if k == kind] for kind in ("acute", "chronic")]
+            out.append(f"| {who} | " + " | ".join(f"{len(v)}, {of(v)}, {of(v, nines)}" for v in kinds) + " |")
     out.append("\n### (e) F1 in all\n\n| run | F1 | seconds | processor seconds |\n|---|---|---|---|")
     out.extend(f"| {w} | {v:.3f} | {t:.2f} | {c:.2f} |" for w, v, t, c in rows_out)
     raw["e"] = kept_raw
@@ -1191,6 +1198,7 @@ def latency_e(args, product, score, series, batch, events, found):
 
     for late in product.map(one, picked):
         score.latency += late.latency
+        score.latency_of += late.latency_of
         score.late += late.late
         score.asked_latency += late.asked_latency
 
