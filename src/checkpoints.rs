@@ -189,22 +189,13 @@ fn never_ended(step: u64, besides: &str) -> String {
     )
 }
 
-/// Whether a save that the log tells of is the checkpoint of a step: a log that counts from 0 may name the row that was
-/// last instead of the updates done.
-fn is_step(run: &Run, logged: u64, step: u64) -> bool {
-    logged == step || run.updates_after(logged) == step
-}
-
 /// The folder's checkpoints, held against the log's.
 fn scanned(run: &Run, path: &Path) -> Inventory {
     let scan = folder::scan(path);
     let log = logged(run);
     let mut warnings = scan.warnings;
     for step in &log.unfinished {
-        let mut here = scan
-            .checkpoints
-            .iter()
-            .filter(|c| is_step(run, *step, c.step));
+        let mut here = scan.checkpoints.iter().filter(|c| c.step == *step);
         let besides = match here.next().map(|c| &c.torn) {
             None => "; it is not in the folder",
             Some(None) => "; in the folder nothing of it is missing",
@@ -212,7 +203,7 @@ fn scanned(run: &Run, path: &Path) -> Inventory {
         };
         warnings.push(never_ended(*step, besides));
     }
-    warnings.extend(not_here(run, &log, &scan.checkpoints, path));
+    warnings.extend(not_here(&log, &scan.checkpoints, path));
     let left = retention::left(run, &scan.checkpoints);
     Inventory {
         checkpoints: scan.checkpoints,
@@ -224,10 +215,10 @@ fn scanned(run: &Run, path: &Path) -> Inventory {
 }
 
 /// Checkpoints that the log saved and did not delete and that the folder does not have.
-fn not_here(run: &Run, log: &Inventory, here: &[Checkpoint], path: &Path) -> Option<String> {
+fn not_here(log: &Inventory, here: &[Checkpoint], path: &Path) -> Option<String> {
     let gone = log.checkpoints.iter().map(|c| c.step);
     let gone: Vec<String> = gone
-        .filter(|s| !here.iter().any(|c| is_step(run, *s, c.step)))
+        .filter(|s| !here.iter().any(|c| c.step == *s))
         .map(|s| s.to_string())
         .collect();
     let names = folder::some(&gone)?;

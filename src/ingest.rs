@@ -6,6 +6,7 @@
 mod bars;
 mod build_nanogpt;
 mod composer;
+mod config;
 mod csv;
 mod deepspeed;
 mod fairseq;
@@ -15,6 +16,7 @@ mod golden;
 mod hf_console;
 mod hf_jsonl;
 mod hf_state;
+mod json;
 mod jsonl;
 mod late;
 mod levanter;
@@ -26,6 +28,7 @@ mod llmc_log;
 mod maxtext;
 mod megatron;
 mod mlflow;
+mod mlflow_db;
 mod mlperf;
 mod modded;
 mod nanochat;
@@ -40,9 +43,13 @@ mod peel;
 mod pump;
 mod ranks;
 mod records;
+mod search;
+mod several;
+mod sqlite;
 mod tensorboard;
 mod text;
 mod torchtitan;
+mod trackio;
 mod verl;
 mod wandb;
 mod wire;
@@ -50,11 +57,12 @@ mod wire;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::run::{BuildOptions, NoRows, Rows, Run, RunBuilder, message};
+use crate::run::{BuildOptions, DataLoss, NoRows, Rows, Run, RunBuilder, message};
 use crate::signal::Aliases;
-use crate::store::StoreError;
+use crate::store::{self, StoreError};
 
 use open::{LARGEST_WHOLE, Opened, Source};
+use sqlite::Database;
 
 /// A format that can be read.
 #[derive(Debug)]
@@ -88,6 +96,13 @@ pub enum Reader {
     Whole(fn(Vec<u8>, &mut Rows) -> Result<(), String>),
     /// As a stream of bytes, on a thread of its own.
     Stream(fn(&mut dyn Read, &mut Rows) -> Result<(), String>),
+    /// As a database, whose tables tell which format it is; of several runs in it one is asked for, or the newest.
+    Database {
+        /// Whether its tables are those of the format.
+        fits: fn(&Database) -> bool,
+        /// How it is read.
+        read: fn(&Database, Option<&str>, &mut Rows) -> Result<(), String>,
+    },
 }
 
 /// Reads chunks of whole lines. Chunks may be read at the same time; their rows are joined in order.
@@ -106,6 +121,8 @@ pub const INGESTERS: &[&Ingester] = &[
     &parquet::INGESTER,
     &tensorboard::INGESTER,
     &wandb::INGESTER,
+    &trackio::INGESTER,
+    &mlflow_db::INGESTER,
     &megatron::INGESTER,
     &torchtitan::INGESTER,
     &torchtitan::STRUCTURED,
@@ -150,6 +167,8 @@ pub struct Options {
     pub format: Option<String>,
     /// Step base that overrides what the format says.
     pub step_base: Option<u64>,
+    /// Name or id of the run that is read of a database that holds several.
+    pub run: Option<String>,
 }
 
 /// A run could not be read.
@@ -174,11 +193,13 @@ pub enum IngestError {
     },
     /// A folder holds nothing that is recognised.
     #[error(
-        "{path}: no log of a known format in this folder; name the file, or see `whyspike formats`"
+        "{path}: no log of a known format among the {files} files that may be one; name the file, or see `whyspike formats`"
     )]
     NoLogs {
         /// The path.
         path: String,
+        /// Files that were looked at.
+        files: usize,
     },
     /// The format of a source is not known.
     #[error(
@@ -188,7 +209,17 @@ pub enum IngestError {
         /// The path.
         path: String,
         /// What the first bytes look like.
-        hint: &'static str,
+        hint: String,
+    },
+    /// There is no run of this name.
+    #[error("{path}: there is no run `{run}`; {known}")]
+    NoRun {
+        /// The path.
+        path: String,
+        /// The name as given.
+        run: String,
+        /// What runs there are.
+        known: String,
     },
     /// There is no format of this name.
     #[error("there is no format `{name}`; `whyspike formats` lists them")]
@@ -233,38 +264,133 @@ pub fn read(
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Run, IngestError> {
     let forced = options.format.as_deref().map(by_name).transpose()?;
-    let files = open::expand(paths, &|head| recognise(head).is_some())?;
-    let Some(first) = files.first().cloned() else {
-        return Err(IngestError::NoInput);
-    };
+    let (files, mut left_out) = sources(paths, forced)?;
     let mut groups: Vec<Group> = Vec::new();
+    let mut failed = None;
     for file in &files {
-        let mut opened = Opened::open(file)?;
-        let Some(found) = forced.or_else(|| recognise(opened.head())) else {
-            return Err(unknown(&opened, file));
-        };
-        if found.name == parquet::INGESTER.name && files.len() == 1 && parquet::is_store(file) {
-            return parquet::read_store(file, options.step_base);
-        }
-        let mut rows = read_source(&mut opened, found, progress)?;
-        if found.name == mlflow::INGESTER.name {
-            rows = mlflow::named(&rows, &show(file));
-        }
-        match groups.iter_mut().find(|g| g.format.name == found.name) {
-            Some(group) => group.pieces.push((show(file), rows)),
-            None => groups.push(Group {
-                format: found,
-                pieces: vec![(show(file), rows)],
-            }),
+        match piece(file, forced, options, files.len() == 1, progress) {
+            Ok(Piece::Stored(run)) => return Ok(*run),
+            Ok(Piece::Rows(format, rows)) => {
+                let piece = (show(&file.source), rows);
+                match groups.iter_mut().find(|g| g.format.name == format.name) {
+                    Some(group) => group.pieces.push(piece),
+                    None => groups.push(Group {
+                        format,
+                        pieces: vec![piece],
+                    }),
+                }
+            }
+            // Of what was only found, others may be the log.
+            Err(e) if file.searched => {
+                left_out.push(e.as_loss(&file.source));
+                failed = failed.or(Some(e));
+            }
+            Err(e) => return Err(e),
         }
     }
-    join_groups(groups, aliases, options, &show(&first))
+    let Some(first) = groups
+        .iter()
+        .flat_map(|g| &g.pieces)
+        .map(|(path, _)| path.clone())
+        .next()
+    else {
+        return Err(failed.unwrap_or(IngestError::NoInput));
+    };
+    left_out.extend(several::pick(&mut groups, options, &first)?);
+    let mut run = join_groups(groups, aliases, options, &first)?;
+    run.losses.append(&mut left_out);
+    Ok(run)
+}
+
+/// A file to read.
+struct Given {
+    source: Source,
+    /// Whether it was found in a folder, not named.
+    searched: bool,
+}
+
+/// The files behind the paths as given: folders become the logs in them. Also what was left out of the folders.
+fn sources(
+    paths: &[PathBuf],
+    forced: Option<&'static Ingester>,
+) -> Result<(Vec<Given>, Vec<DataLoss>), IngestError> {
+    let (mut out, mut left_out) = (Vec::new(), Vec::new());
+    for path in paths {
+        if path.as_os_str() == "-" {
+            out.push(Given {
+                source: Source::Stdin,
+                searched: false,
+            });
+        } else if path.is_dir() {
+            let mut found = search::search(path, forced).map_err(|source| IngestError::Io {
+                path: path.display().to_string(),
+                source,
+            })?;
+            if found.logs.is_empty() {
+                return Err(IngestError::NoLogs {
+                    path: path.display().to_string(),
+                    files: found.looked_at,
+                });
+            }
+            left_out.append(&mut found.left_out);
+            let logs = found.logs.into_iter().map(Source::File);
+            out.extend(logs.map(|source| Given {
+                source,
+                searched: true,
+            }));
+        } else {
+            out.push(Given {
+                source: Source::File(path.clone()),
+                searched: false,
+            });
+        }
+    }
+    Ok((out, left_out))
+}
+
+/// What a file holds.
+enum Piece {
+    /// A run that whyspike stored.
+    Stored(Box<Run>),
+    Rows(&'static Ingester, Rows),
+}
+
+fn piece(
+    file: &Given,
+    forced: Option<&'static Ingester>,
+    options: &Options,
+    alone: bool,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<Piece, IngestError> {
+    let mut opened = Opened::open(&file.source)?;
+    let Some(found) = forced.or_else(|| recognise(opened.head())) else {
+        return Err(unknown(&opened, &file.source));
+    };
+    if found.name == parquet::INGESTER.name && alone && parquet::is_store(&file.source) {
+        return parquet::read_store(&file.source, options.step_base)
+            .map(|r| Piece::Stored(Box::new(r)));
+    }
+    let (found, mut rows) = read_source(&mut opened, found, options, progress)?;
+    if found.name == mlflow::INGESTER.name {
+        rows = mlflow::named(&rows, &show(&file.source));
+    }
+    rows.run = rows
+        .run
+        .take()
+        .or_else(|| several::id_in_path(&show(&file.source)));
+    Ok(Piece::Rows(found, rows))
 }
 
 /// The sources of one format.
 struct Group {
     format: &'static Ingester,
     pieces: Vec<(String, Rows)>,
+}
+
+impl Group {
+    fn is_database(&self) -> bool {
+        matches!(self.format.reader, Reader::Database { .. })
+    }
 }
 
 /// Builds a run from the sources of each format. The one with the most losses is the run; the others, views of the same
@@ -277,11 +403,19 @@ fn join_groups(
 ) -> Result<Run, IngestError> {
     let alone = groups.len() == 1;
     let mut runs: Vec<Run> = Vec::new();
-    for group in groups {
-        match build(group.pieces, group.format, aliases, options, first) {
+    let mut left_out = Vec::new();
+    for mut group in groups {
+        if group.format.name == tensorboard::INGESTER.name {
+            tensorboard::folders::settle(&mut group.pieces);
+        }
+        let path = group
+            .pieces
+            .first()
+            .map_or_else(String::new, |(path, _)| path.clone());
+        match build(group.pieces, group.format, aliases, options, &path) {
             Ok(run) => runs.push(run),
             Err(e) if alone => return Err(e),
-            Err(_) => {}
+            Err(e) => left_out.push(e.as_loss(&Source::File(path.into()))),
         }
     }
     let losses = |run: &Run| run.column("loss").map_or(0, |c| c.iter().flatten().count());
@@ -293,14 +427,17 @@ fn join_groups(
         )
     });
     let Some(best) = best else {
-        return Err(IngestError::NoLogs {
+        return Err(IngestError::NoSteps {
             path: first.to_owned(),
+            format: "several formats",
+            source: NoRows,
         });
     };
     let mut run = runs.swap_remove(best);
     for other in &runs {
         run.enrich(other);
     }
+    run.losses.append(&mut left_out);
     Ok(run)
 }
 
@@ -332,8 +469,41 @@ fn build(
     builder.finish().map_err(no_steps)
 }
 
+impl IngestError {
+    /// The error as a loss of a source that was only found, not named.
+    fn as_loss(&self, source: &Source) -> DataLoss {
+        let (source, text) = (show(source), self.to_string());
+        let what = text.strip_prefix(&format!("{source}: ")).unwrap_or(&text);
+        DataLoss {
+            what: format!("left out: {what}"),
+            place: String::new(),
+            source,
+        }
+    }
+}
+
 /// The format of a source, from its first bytes.
 pub fn recognise(head: &[u8]) -> Option<&'static Ingester> {
+    best_of(head).map(|(i, _)| i)
+}
+
+/// The format of a file that was only found, and how sure it is; what its first bytes leave open is looked up.
+fn recognise_file(path: &Path, head: &[u8]) -> Option<(&'static Ingester, u8)> {
+    const TABLE: u8 = 50;
+    const STORED: u8 = 40;
+    let (format, sure) = best_of(head)?;
+    match format.reader {
+        Reader::Database { .. } => {
+            let (format, _) = by_tables(&Database::open(path).ok()?, None).ok()?;
+            Some((format, 100))
+        }
+        _ if format.name != parquet::INGESTER.name => Some((format, sure)),
+        _ if store::is_store(path) => Some((format, STORED)),
+        _ => store::has_steps(path).then_some((format, TABLE)),
+    }
+}
+
+fn best_of(head: &[u8]) -> Option<(&'static Ingester, u8)> {
     let mut best: Option<(&'static Ingester, u8)> = None;
     for ingester in INGESTERS {
         let sure = (ingester.sniff)(head);
@@ -341,7 +511,7 @@ pub fn recognise(head: &[u8]) -> Option<&'static Ingester> {
             best = Some((ingester, sure));
         }
     }
-    best.map(|(i, _)| i)
+    best
 }
 
 fn by_name(name: &str) -> Result<&'static Ingester, IngestError> {
@@ -357,31 +527,77 @@ fn by_name(name: &str) -> Result<&'static Ingester, IngestError> {
 fn read_source(
     opened: &mut Opened,
     format: &'static Ingester,
+    options: &Options,
     progress: &mut dyn FnMut(u64, Option<u64>),
-) -> Result<Rows, IngestError> {
+) -> Result<(&'static Ingester, Rows), IngestError> {
     let mut rows = Rows::default();
+    let broken = |opened: &Opened, what: String| IngestError::Broken {
+        path: opened.name(),
+        what: match opened.damage() {
+            Some(damage) => format!("{what}; {damage}"),
+            None => what,
+        },
+    };
     match format.reader {
         Reader::Lines(make) => {
             let reader = make(opened.head());
             read_lines(opened, reader.as_ref(), &mut rows, progress)?;
             reader.settle(&mut rows);
+            return Ok((format, rows));
         }
         Reader::Whole(read) => {
-            let path = opened.name();
-            let broken = |what| IngestError::Broken {
-                path: path.clone(),
-                what,
-            };
             let bytes = opened
                 .rest(LARGEST_WHOLE)
-                .map_err(|_| broken(too_large(format)))?;
+                .map_err(|_| broken(opened, too_large(format)))?;
             progress(bytes.len() as u64, Some(bytes.len() as u64));
-            read(bytes, &mut rows).map_err(|what| broken(message(&what)))?;
+            read(bytes, &mut rows).map_err(|what| broken(opened, message(&what)))?;
         }
         Reader::Stream(parse) => rows = pump::run(opened, parse, progress)?,
+        Reader::Database { .. } => {
+            let file = opened.file()?;
+            let database = Database::open(file.path()).map_err(|what| broken(opened, what))?;
+            progress(opened.bytes_read(), opened.size());
+            let forced = options.format.as_ref().map(|_| format);
+            let (format, read) =
+                by_tables(&database, forced).map_err(|what| broken(opened, what))?;
+            read(&database, options.run.as_deref(), &mut rows)
+                .map_err(|what| broken(opened, what))?;
+            return Ok((format, rows));
+        }
     }
-    opened.tell_damage(&mut rows);
-    Ok(rows)
+    opened.tell_damage(None, &mut rows);
+    Ok((format, rows))
+}
+
+/// How a database is read.
+type Query = fn(&Database, Option<&str>, &mut Rows) -> Result<(), String>;
+
+/// The format that the tables of a database are of.
+fn by_tables(
+    database: &Database,
+    forced: Option<&'static Ingester>,
+) -> Result<(&'static Ingester, Query), String> {
+    let tables = database.tables()?;
+    let mut known = Vec::new();
+    for format in INGESTERS {
+        let Reader::Database { fits, read } = format.reader else {
+            continue;
+        };
+        known.push(format.name);
+        if forced.is_none_or(|f| f.name == format.name) && fits(database) {
+            return Ok((format, read));
+        }
+    }
+    let tables: Vec<&str> = tables.iter().map(String::as_str).take(6).collect();
+    Err(if tables.is_empty() {
+        "an SQLite database without a table: nothing has been logged yet".to_owned()
+    } else {
+        format!(
+            "an SQLite database of another kind (its tables: {}); known are those of {}",
+            tables.join(", "),
+            known.join(", ")
+        )
+    })
 }
 
 fn too_large(format: &Ingester) -> String {
@@ -413,6 +629,7 @@ fn read_lines(
             }
         }
         if chunks.is_empty() {
+            opened.tell_damage(Some(line), rows);
             return Ok(());
         }
         for part in parse_together(&chunks, reader) {
@@ -465,11 +682,11 @@ fn unknown(opened: &Opened, path: &Source) -> IngestError {
         return IngestError::Empty { path: show(path) };
     }
     let hint = if head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF") {
-        "it is UTF-16: write it again with `iconv -f UTF-16 -t UTF-8`"
+        "it is UTF-16: write it again with `iconv -f UTF-16 -t UTF-8`".to_owned()
     } else if memchr::memchr(0, head).is_some() {
-        "it looks binary"
+        "it looks binary".to_owned()
     } else {
-        "no line of it looks like a training step"
+        csv::lacks(head).unwrap_or_else(|| "no line of it looks like a training step".to_owned())
     };
     IngestError::Unknown {
         path: show(path),

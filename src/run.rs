@@ -1,11 +1,13 @@
 //! One training job's whole history: attempts, rows, events, and what could not be read.
 
+mod align;
 mod budget;
 mod builder;
 mod column;
 mod join;
 mod printable;
 mod rows;
+mod zip;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -105,7 +107,8 @@ impl Began {
 pub struct Event {
     /// The attempt during which it happened.
     pub attempt: u32,
-    /// The source's step number, if the log tells.
+    /// The source's step number, if the log tells; of a checkpoint the updates that it holds, whatever the log counts
+    /// from and calls it.
     pub step: Option<u64>,
     /// What happened.
     pub kind: EventKind,

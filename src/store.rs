@@ -19,7 +19,7 @@ use crate::run::message;
 
 pub use long::Long;
 pub use read::{is_store, read, read_file};
-pub use table::{read_table, read_table_file};
+pub use table::{has_steps, read_table, read_table_file};
 pub use write::write;
 
 /// A Parquet file could not be written or read.

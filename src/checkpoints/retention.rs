@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::checkpoints::{Checkpoint, Inventory, is_step};
+use crate::checkpoints::{Checkpoint, Inventory};
 use crate::run::{EventKind, Run};
 
 /// The rule by which old checkpoints are deleted.
@@ -57,7 +57,7 @@ pub(super) fn left(run: &Run, checkpoints: &[Checkpoint]) -> Option<Retention> {
     let older = steps.len() > keep;
     let first = run.steps.iter().map(|s| run.updates_after(*s)).min()?;
     // An older one that stays, such as the best, or another spacing: only the log can tell which.
-    let logged = saved(run).iter().any(|s| is_step(run, *s, missing));
+    let logged = saved(run).contains(&missing);
     let known = logged || (!older && missing > 0 && first <= missing);
     known.then_some(Retention {
         keep: keep as u64,

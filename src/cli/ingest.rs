@@ -24,6 +24,9 @@ pub(super) struct Args {
     /// Whether the log counts its first update 0 or 1
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
     step_base: Option<u64>,
+    /// Name or id of the run to read of a database that holds several, instead of the newest
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
     /// Names of metrics that go before the built-in ones (form: src/signal/aliases.toml)
     #[arg(long, value_name = "FILE")]
     aliases: Option<PathBuf>,
@@ -33,6 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         format: args.format.clone(),
         step_base: args.step_base,
+        run: args.run.clone(),
     };
     let mut progress = Progress::new();
     let aliases = aliases(args.aliases.as_deref())?;

@@ -29,6 +29,9 @@ pub(super) struct Reading {
     /// Whether the log counts its first update 0 or 1
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
     pub(super) step_base: Option<u64>,
+    /// Name or id of the run to read of a database that holds several, instead of the newest
+    #[arg(long = "run", value_name = "NAME")]
+    pub(super) run_name: Option<String>,
     /// Names of metrics that go before the built-in ones (form: src/signal/aliases.toml)
     #[arg(long, value_name = "FILE")]
     pub(super) aliases: Option<PathBuf>,
@@ -80,6 +83,7 @@ impl Reading {
         let options = Options {
             format: self.input_format.clone(),
             step_base: self.step_base,
+            run: self.run_name.clone(),
         };
         let mut progress = Progress::new();
         let aliases = aliases(self.aliases.as_deref())?;
@@ -112,7 +116,9 @@ impl Input {
         for asked in &self.without {
             known_evidence(&rules, asked)?;
         }
-        Ok(diagnose(self.reading.run()?, &rules, &told))
+        let run = self.reading.run()?;
+        holds_something(&run)?;
+        Ok(diagnose(run, &rules, &told))
     }
 
     fn others(&self) -> anyhow::Result<Vec<OtherRun>> {
@@ -171,6 +177,24 @@ impl Input {
             without: self.without.clone(),
         })
     }
+}
+
+/// An incident is one of the loss or of the gradient norm: without either there is nothing to look at.
+fn holds_something(run: &Run) -> anyhow::Result<()> {
+    const SHOWN: usize = 12;
+    if run.column("loss").is_some() || run.column("grad_norm").is_some() {
+        return Ok(());
+    }
+    let mut names: Vec<&str> = run.columns().map(|(n, _)| n).take(SHOWN + 1).collect();
+    if names.len() > SHOWN {
+        names[SHOWN] = "…";
+    }
+    let source = run.meta.sources.first().map_or("-", String::as_str);
+    bail!(
+        "{source}: neither a loss nor a gradient norm in it, so there is nothing to diagnose; if one of its metrics is \
+         either, name it with --aliases: {}",
+        names.join(", ")
+    )
 }
 
 fn assumption(text: &str) -> anyhow::Result<(&'static str, Value)> {

@@ -134,7 +134,7 @@ impl Records for Blocks {
                 None => {}
             }
         } else {
-            event(text, 0, rows);
+            event(text, rows);
         }
     }
 
@@ -185,7 +185,7 @@ fn rounded_rates(rows: &mut Rows) {
     let slots = rows.columns().enumerate();
     let rates: Vec<usize> = slots
         .filter(|(_, (name, column))| {
-            name.starts_with("lr-") && column.has_values() && small(column.raw())
+            name.starts_with("lr-") && column.has_values() && small(&column.raw())
         })
         .map(|(slot, _)| slot)
         .collect();
@@ -202,7 +202,7 @@ fn rounded_rates(rows: &mut Rows) {
 }
 
 /// Lines about checkpoints, whose files tell the batches that are done: `ep0-ba1000-rank0.pt`.
-fn event(text: &[u8], base: u64, rows: &mut Rows) {
+fn event(text: &[u8], rows: &mut Rows) {
     const EVENTS: [(&str, EventKind); 3] = [
         ("Checkpoint locally saved to ", EventKind::Saved),
         ("Loading checkpoint from ", EventKind::Loaded),
@@ -210,10 +210,8 @@ fn event(text: &[u8], base: u64, rows: &mut Rows) {
     ];
     for (words, kind) in EVENTS {
         if let Some(path) = fields::after(text, words).and_then(fields::path) {
-            let batches = fields::step_after(path.as_bytes(), "-ba")
-                .map(|(step, _)| step.saturating_sub(base));
-            if batches.is_some() {
-                rows.mark(kind, batches, Some(path));
+            if let Some((batches, _)) = fields::step_after(path.as_bytes(), "-ba") {
+                rows.mark(kind, Some(batches), Some(path));
             }
         }
     }

@@ -46,20 +46,82 @@ fn sniff(head: &[u8]) -> u8 {
     let Some(header) = Header::of_head(head) else {
         return 0;
     };
-    let mut lines = lines(without_mark(head))
-        .skip_while(|l| *l != &*header.line)
-        .skip(1)
-        .take(LOOK_AT)
-        .peekable();
-    let fits = |line: &[u8]| fields(line, header.separator).count() == header.names.len();
-    if lines.peek().is_some() && !lines.any(fits) {
+    let Below { lines, fitting } =
+        Below::of(head, &header.line, header.separator, header.names.len());
+    let number = |row: &[Cow<'_, [u8]>], at: usize| row.get(at).and_then(|f| number::number(f));
+    let counted = fitting
+        .iter()
+        .filter(|row| number(row, header.step).and_then(number::step).is_some());
+    if lines > 0 && 2 * counted.count() <= fitting.len() {
         return 0;
     }
-    if header.long.is_some() || header.names.iter().any(|n| is_signal(n)) {
+    // Names alone tell nothing of a column that holds text.
+    let holds_numbers =
+        |at: usize| fitting.is_empty() || fitting.iter().any(|row| number(row, at).is_some());
+    let others = |at: &usize| *at != header.step && holds_numbers(*at);
+    let mut numbers = (0..header.names.len()).filter(others).peekable();
+    if header.long.is_some() || numbers.clone().any(|at| is_signal(&header.names[at])) {
         60
-    } else {
+    } else if numbers.peek().is_some() || header.comma {
         40
+    } else {
+        0
     }
+}
+
+/// The first lines under a header.
+struct Below<'a> {
+    /// How many were looked at.
+    lines: usize,
+    /// Fields of those that have as many as the header.
+    fitting: Vec<Vec<Cow<'a, [u8]>>>,
+}
+
+impl<'a> Below<'a> {
+    fn of(head: &'a [u8], header: &[u8], separator: u8, names: usize) -> Self {
+        let under = lines(without_mark(head))
+            .skip_while(|l| *l != header)
+            .skip(1);
+        let rows: Vec<Vec<_>> = under
+            .take(LOOK_AT)
+            .map(|l| fields(l, separator).collect())
+            .collect();
+        let lines = rows.len();
+        let fitting = rows.into_iter().filter(|r| r.len() == names).collect();
+        Self { lines, fitting }
+    }
+}
+
+/// What a table lacks that is not taken for a log; nothing if it is no table.
+pub(super) fn lacks(head: &[u8]) -> Option<String> {
+    const SHOWN: usize = 12;
+    let line = lines(without_mark(head)).next()?;
+    let (separator, names) = SEPARATORS.into_iter().find_map(|separator| {
+        let names: Vec<_> = fields(line, separator).collect();
+        let below = Below::of(head, line, separator, names.len());
+        let table =
+            names.len() > 1 && !below.fitting.is_empty() && 2 * below.fitting.len() >= below.lines;
+        table.then_some((separator, names))
+    })?;
+    let named = |names: &[Cow<'_, [u8]>]| {
+        let shown = names.iter().take(SHOWN).map(|n| text::excerpt(n));
+        let more = if names.len() > SHOWN { ", …" } else { "" };
+        shown.collect::<Vec<_>>().join(", ") + more
+    };
+    Some(match Header::parse(line, separator) {
+        Some(header) => format!(
+            "a table whose column `{}` does not count steps; its columns are {}",
+            header.names[header.step],
+            named(&names)
+        ),
+        None if names.iter().any(|n| number::number(n).is_some()) => {
+            "a table without a line of names; put one above it, with `step` among them".to_owned()
+        }
+        None => format!(
+            "a table without a column of steps; if it is a log, name one of its columns `step`: {}",
+            named(&names)
+        ),
+    })
 }
 
 fn is_signal(name: &str) -> bool {
@@ -614,7 +676,7 @@ fn other_cell(field: &[u8], comma: bool, time: bool) -> Cell {
     match field {
         b"true" | b"True" | b"TRUE" => Cell::Number(1.0),
         b"false" | b"False" | b"FALSE" => Cell::Number(0.0),
-        _ if time => moment(field).map_or(Cell::Text, Cell::Number),
+        _ if time => text::moment(field).map_or(Cell::Text, Cell::Number),
         _ => Cell::Text,
     }
 }
@@ -631,17 +693,6 @@ fn with_comma(field: &[u8]) -> Option<f64> {
     fast_float2::parse(&plain[..len])
         .ok()
         .filter(|_| field.contains(&b','))
-}
-
-/// A date and time as milliseconds since 1970; UTC unless it says otherwise.
-fn moment(field: &[u8]) -> Option<f64> {
-    let zoned = std::str::from_utf8(field)
-        .ok()?
-        .parse::<jiff::Timestamp>()
-        .ok();
-    zoned
-        .map(|t| t.as_millisecond() as f64)
-        .or_else(|| text::timestamp(field))
 }
 
 #[cfg(test)]
@@ -670,6 +721,40 @@ mod tests {
     fn values(rows: &Rows, name: &str) -> Vec<Option<f64>> {
         let column = rows.column(rows.find(name).expect("a column"));
         (0..rows.steps.len()).map(|row| column.get(row)).collect()
+    }
+
+    #[test]
+    fn what_is_no_log_is_told() {
+        let manifest = "file\tformat\tnotes\na.log\tmegatron\tx\nb.log\tcsv\ty\n";
+        assert_eq!(sniff(manifest.as_bytes()), 0);
+        assert_eq!(
+            lacks(manifest.as_bytes()).as_deref(),
+            Some(
+                "a table without a column of steps; if it is a log, name one of its columns `step`: file, format, notes"
+            )
+        );
+        let text = "step,loss,file\nfirst,n/a,a.log\nsecond,n/a,b.log\n";
+        assert_eq!(sniff(text.as_bytes()), 0);
+        assert_eq!(
+            lacks(text.as_bytes()).as_deref(),
+            Some(
+                "a table whose column `step` does not count steps; its columns are step, loss, file"
+            )
+        );
+        let files = "step,file\n1,a.log\n2,b.log\n";
+        assert_eq!(sniff(files.as_bytes()), 0, "no numbers");
+        assert_eq!(
+            lacks("1,2.5\n2,2.25\n".as_bytes()).as_deref(),
+            Some("a table without a line of names; put one above it, with `step` among them")
+        );
+        assert_eq!(
+            lacks(b"Some prose, with commas.\n\nAnd more of it.\n"),
+            None
+        );
+        assert_eq!(sniff(b"step,accuracy\n1,0.5\n"), 40);
+        assert_eq!(sniff(b"step,loss\n1,0.5\n"), 60);
+        assert_eq!(sniff(b"step,loss\n"), 60, "nothing logged yet");
+        assert_eq!(sniff("step;loss\n1;0,5\n".as_bytes()), 60);
     }
 
     #[test]

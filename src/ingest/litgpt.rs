@@ -72,6 +72,13 @@ struct LitGpt {
     torn: Torn,
 }
 
+/// The updates in `…/step-00000005/lit_model.pth`.
+fn step_of(path: Option<&str>) -> Option<u64> {
+    let folders = path?.rsplit('/');
+    let mut named = folders.filter_map(|f| fields::step_after(f.as_bytes(), "step-"));
+    named.next().map(|(step, _)| step)
+}
+
 impl Records for LitGpt {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         if let Some(record) = Record::of(piece.text) {
@@ -83,10 +90,10 @@ impl Records for LitGpt {
             }
         } else if let Some(folder) = piece.peeled().strip_prefix(b"Saving checkpoint to ") {
             let path = fields::path(folder);
-            rows.mark(EventKind::SaveStarted, None, path);
+            rows.mark(EventKind::SaveStarted, step_of(path.as_deref()), path);
         } else if let Some(path) = piece.peeled().strip_prefix(b"Resuming training from ") {
             let path = fields::path(path);
-            rows.mark(EventKind::Loaded, None, path);
+            rows.mark(EventKind::Loaded, step_of(path.as_deref()), path);
         }
     }
 

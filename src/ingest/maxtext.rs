@@ -158,8 +158,9 @@ fn event(text: &[u8], rows: &mut Rows) {
         ),
     ];
     for (words, kind) in EVENTS {
+        // A checkpoint is named after the step that was done last, which counts from 0.
         if let Some((step, _)) = fields::step_after(text, words) {
-            rows.mark(kind, Some(step), None);
+            rows.mark(kind, Some(step + 1), None);
         }
     }
     if fields::after(text, "Aborting training due to NaN loss").is_some() {
@@ -214,9 +215,9 @@ mod tests {
             assert_eq!(column(&rows, "loss_ce")[0], Some(8.0));
             assert_eq!(column(&rows, "seconds")[0], Some(1.234));
             assert_eq!(column(&rows, "Tokens/s/device")[1], Some(5120.001));
-            assert_eq!(marks(&rows, EventKind::SaveStarted), [(4, Some(1))]);
+            assert_eq!(marks(&rows, EventKind::SaveStarted), [(4, Some(2))]);
             assert_eq!(marks(&rows, EventKind::Exit), [(5, None)]);
-            assert_eq!(marks(&rows, EventKind::Loaded), [(5, Some(0))]);
+            assert_eq!(marks(&rows, EventKind::Loaded), [(5, Some(1))]);
             assert_eq!(rows.losses.len(), 1);
         }
     }

@@ -26,6 +26,8 @@ pub(super) const INGESTER: Ingester = Ingester {
 
 /// The column until its name is known.
 const VALUE: &str = "value";
+/// The column of the times at which values were logged.
+const TIME: &str = "timestamp";
 /// The folder below which the path is the name.
 const FOLDER: &str = "/metrics/";
 /// Metrics of the machine, which have a step count of their own.
@@ -47,18 +49,19 @@ fn sniff(head: &[u8]) -> u8 {
     }
 }
 
-/// Value and step. More fields name a data set.
-fn record(text: &[u8]) -> Option<(f64, u64)> {
+/// Time, value and step. More fields name a data set.
+fn record(text: &[u8]) -> Option<(f64, f64, u64)> {
     let mut fields = text.trim_ascii_end().split(|b| *b == b' ');
     let (time, value, step) = (fields.next()?, fields.next()?, fields.next()?);
     let milliseconds = (12..=14).contains(&time.len()) && time.iter().all(u8::is_ascii_digit);
     let (step, _) = number::digits(step).filter(|(_, len)| milliseconds && *len == step.len())?;
-    Some((number::number(value)?, step))
+    Some((number::number(time)?, number::number(value)?, step))
 }
 
 #[derive(Default)]
 struct Metric {
     value: Slot,
+    time: Slot,
     torn: Torn,
 }
 
@@ -66,9 +69,10 @@ impl Records for Metric {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         // The step stands last: without a line end it may be cut off.
         match record(piece.text).filter(|_| !piece.open) {
-            Some((value, step)) => {
+            Some((time, value, step)) => {
                 rows.begin(step);
                 self.value.set(VALUE, value, rows);
+                self.time.set(TIME, time, rows);
             }
             None => self.torn.lose(
                 piece.line,
@@ -87,15 +91,19 @@ impl Records for Metric {
 /// The rows under the metric's name, which is the path below the folder of metrics.
 pub(super) fn named(rows: &Rows, path: &str) -> Rows {
     let path = path.replace('\\', "/");
-    let name = match path.rsplit_once(FOLDER) {
-        Some((_, name)) => name,
-        None => path.rsplit('/').next().unwrap_or(&path),
+    let (run, name) = match path.rsplit_once(FOLDER) {
+        Some((run, name)) => (run.rsplit('/').next(), name),
+        None => (None, path.rsplit('/').next().unwrap_or(&path)),
     };
     let mut out = Rows::default();
+    out.run = run.filter(|r| !r.is_empty()).map(str::to_owned);
     out.take_over(rows);
     if let Some(slot) = rows.find(VALUE).filter(|_| !name.starts_with(MACHINE)) {
         out.steps.clone_from(&rows.steps);
         out.put(name, rows.column(slot).clone());
+        if let Some(time) = rows.find(TIME) {
+            out.put(TIME, rows.column(time).clone());
+        }
     }
     out
 }

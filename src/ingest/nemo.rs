@@ -148,7 +148,7 @@ impl Records for Printed {
     fn settle(rows: &mut Rows) {
         fresh_validation(rows);
         mean_samples(rows);
-        ranks::date(rows);
+        dated(rows);
         ranks::once(rows);
     }
 }
@@ -259,11 +259,33 @@ fn event(text: &[u8], rows: &mut Rows) {
         if fields::after(rest, "finalized successfully").is_some() {
             let path = fields::after(rest, "(").and_then(|p| p.split(|b| *b == b')').next());
             let path = path.and_then(fields::path);
-            rows.mark(EventKind::Saved, Some(step.saturating_sub(1)), path);
+            rows.mark(EventKind::Saved, Some(step), path);
         }
     } else if let Some(path) = fields::after(text, "Restoring states from the checkpoint path at ")
     {
         rows.mark(EventKind::Loaded, None, fields::path(path));
+    }
+}
+
+/// Gives checkpoints whose line does not tell it the updates that they hold: by their names, of which those of `NeMo` 2
+/// count from 0 and those of `NeMo` 1 do not, else by the row before.
+fn dated(rows: &mut Rows) {
+    // Only the bars of NeMo 1 tell the interval.
+    let first = u64::from(rows.find("interval").is_none());
+    let steps = &rows.steps;
+    for mark in rows.marks.iter_mut().filter(|m| m.step.is_none()) {
+        let name = mark
+            .path
+            .as_deref()
+            .and_then(|p| p.rsplit('/').next())
+            .unwrap_or_default();
+        let named = fields::step_after(name.as_bytes(), "step=").map(|(step, _)| step + first);
+        let before = || mark.row.checked_sub(1).map(|row| steps[row] + 1);
+        mark.step = match mark.kind {
+            EventKind::SaveStarted => named.or_else(before),
+            EventKind::Loaded => named,
+            _ => None,
+        };
     }
 }
 
@@ -296,9 +318,9 @@ mod tests {
                     .iter()
                     .all(Option::is_none)
             );
-            assert_eq!(marks(&rows, EventKind::SaveStarted), [(3, Some(20))]);
-            assert_eq!(marks(&rows, EventKind::Saved), [(4, Some(20))]);
-            assert_eq!(marks(&rows, EventKind::Loaded), [(5, None)]);
+            assert_eq!(marks(&rows, EventKind::SaveStarted), [(3, Some(21))]);
+            assert_eq!(marks(&rows, EventKind::Saved), [(4, Some(21))]);
+            assert_eq!(marks(&rows, EventKind::Loaded), [(5, Some(21))]);
             assert_eq!(rows.losses.len(), 2, "{:?}", rows.losses);
         }
     }

@@ -1,8 +1,10 @@
 //! Opens files, folders and standard input; decompresses; cuts into chunks of whole lines.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use crate::ingest::IngestError;
 use crate::run::{Rows, printable};
@@ -17,8 +19,6 @@ const PART: usize = 1024 * 1024;
 const LONGEST_LINE: usize = 32 * 1024 * 1024;
 /// The most bytes that a source that must be read whole may have once decompressed.
 pub(super) const LARGEST_WHOLE: u64 = 2 * 1024 * 1024 * 1024;
-/// How many folders deep a log is looked for.
-const DEPTH: usize = 4;
 
 /// Where bytes come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,60 +35,6 @@ impl Source {
             Self::Stdin => "standard input".to_owned(),
             Self::File(path) => printable(&path.display().to_string()).into_owned(),
         }
-    }
-}
-
-/// The files behind the paths as given: folders become the logs in them.
-pub(super) fn expand(
-    paths: &[PathBuf],
-    is_log: &dyn Fn(&[u8]) -> bool,
-) -> Result<Vec<Source>, IngestError> {
-    let mut out = Vec::new();
-    for path in paths {
-        if path.as_os_str() == "-" {
-            out.push(Source::Stdin);
-        } else if path.is_dir() {
-            let mut found = Vec::new();
-            walk(path, DEPTH, &mut found).map_err(|source| io_error(path, source))?;
-            found.sort();
-            found.retain(|f| peek(f).is_some_and(|head| is_log(&head)));
-            if found.is_empty() {
-                return Err(IngestError::NoLogs {
-                    path: path.display().to_string(),
-                });
-            }
-            out.extend(found.into_iter().map(Source::File));
-        } else {
-            out.push(Source::File(path.clone()));
-        }
-    }
-    Ok(out)
-}
-
-fn walk(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        let kind = entry.file_type()?;
-        if kind.is_dir() && depth > 0 && !hidden {
-            walk(&entry.path(), depth - 1, out)?;
-        } else if kind.is_file() && !hidden {
-            out.push(entry.path());
-        }
-    }
-    Ok(())
-}
-
-fn peek(path: &Path) -> Option<Vec<u8>> {
-    Opened::open(&Source::File(path.to_owned()))
-        .ok()
-        .map(|o| o.head().to_vec())
-}
-
-fn io_error(path: &Path, source: io::Error) -> IngestError {
-    IngestError::Io {
-        path: path.display().to_string(),
-        source,
     }
 }
 
@@ -262,6 +208,22 @@ impl Opened {
         }
     }
 
+    /// The source as a file: itself, or a temporary copy of what is piped in or packed.
+    pub(super) fn file(&mut self) -> Result<Spooled, IngestError> {
+        if let (Source::File(path), Some(_)) = (&self.source, self.size) {
+            return Ok(Spooled::Itself(path.clone()));
+        }
+        let failed = |source| IngestError::Io {
+            path: self.source.name(),
+            source,
+        };
+        let mut file = NamedTempFile::with_prefix("whyspike-").map_err(failed)?;
+        file.write_all(&std::mem::take(&mut self.pending))
+            .map_err(failed)?;
+        io::copy(&mut (&mut self.input).take(LARGEST_WHOLE), &mut file).map_err(failed)?;
+        Ok(Spooled::Copy(file))
+    }
+
     /// Everything that is left, or that it is more than `most` bytes. A damaged stream ends where the damage is.
     pub(super) fn rest(&mut self, most: u64) -> Result<Vec<u8>, TooLarge> {
         let mut out = std::mem::take(&mut self.pending);
@@ -283,19 +245,45 @@ impl Opened {
         Ok(out)
     }
 
-    /// Notes it if the source ended before its end.
-    pub(super) fn tell_damage(&mut self, rows: &mut Rows) {
-        let Some(error) = self.damage.take() else {
-            return;
-        };
-        let what = if self.packed {
+    /// Why the source ended before its end, if it did.
+    pub(super) fn damage(&self) -> Option<String> {
+        let error = self.damage.as_ref()?;
+        Some(if self.packed {
             format!(
                 "the compressed data are cut or damaged here ({error}); what comes before was kept"
             )
         } else {
             format!("cannot be read from here on ({error}); what comes before was kept")
+        })
+    }
+
+    /// Notes it if the source ended before its end: after a line, or a byte.
+    pub(super) fn tell_damage(&mut self, line: Option<u64>, rows: &mut Rows) {
+        let Some(what) = self.damage() else { return };
+        let place = match line {
+            Some(line) => format!("line {line}"),
+            None => format!("byte {}", self.handed_out),
         };
-        rows.lose(format!("byte {}", self.handed_out), what);
+        rows.lose(place, what);
+        self.damage = None;
+    }
+}
+
+/// A source as a file.
+#[derive(Debug)]
+pub(super) enum Spooled {
+    /// The file as given.
+    Itself(PathBuf),
+    /// A copy that goes when it is dropped.
+    Copy(NamedTempFile),
+}
+
+impl Spooled {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Itself(path) => path,
+            Self::Copy(file) => file.path(),
+        }
     }
 }
 
@@ -383,19 +371,19 @@ mod tests {
         let kept = source.rest(1 << 20).expect("small");
         assert!(kept.len() > 500 && text.starts_with(&kept));
         let mut rows = Rows::default();
-        source.tell_damage(&mut rows);
+        source.tell_damage(None, &mut rows);
         assert_eq!(rows.losses[0].place, format!("byte {}", kept.len()));
         assert!(
             rows.losses[0]
                 .what
                 .starts_with("the compressed data are cut or damaged here (")
         );
-        source.tell_damage(&mut rows);
+        source.tell_damage(None, &mut rows);
         assert_eq!(rows.losses.len(), 1, "once");
 
         let mut sound = opened(io::Cursor::new(whole));
         assert_eq!(sound.rest(1 << 20).expect("small"), text);
-        sound.tell_damage(&mut rows);
+        sound.tell_damage(None, &mut rows);
         assert_eq!(rows.losses.len(), 1);
     }
 

@@ -1,5 +1,6 @@
 //! TensorBoard event files: `TFRecord` frames around protobuf events, a scalar of one tag each.
 
+pub(super) mod folders;
 mod frames;
 mod scalar;
 mod table;

@@ -39,6 +39,17 @@ pub(super) fn timestamp(bytes: &[u8]) -> Option<f64> {
     Some(stamp.as_millisecond() as f64)
 }
 
+/// A date and time as milliseconds since 1970; UTC unless it says otherwise.
+pub(super) fn moment(field: &[u8]) -> Option<f64> {
+    let zoned = std::str::from_utf8(field)
+        .ok()?
+        .parse::<jiff::Timestamp>()
+        .ok();
+    zoned
+        .map(|t| t.as_millisecond() as f64)
+        .or_else(|| timestamp(field))
+}
+
 /// A part of a line for a message: at most 60 characters.
 pub(super) fn excerpt(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(240)]);

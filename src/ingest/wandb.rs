@@ -2,9 +2,8 @@
 
 mod blocks;
 mod facts;
-mod history;
-mod json;
-mod step;
+pub(super) mod history;
+pub(super) mod step;
 
 use std::io::Read;
 

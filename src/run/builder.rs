@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::join;
+use crate::run::join::{self, Piece};
 use crate::run::printable;
 use crate::run::rows::Mark;
 use crate::run::{Attempt, Began, Column, DataLoss, Event, EventKind, Meta, Rows, Run};
@@ -33,7 +33,7 @@ pub struct NoRows;
 pub struct RunBuilder<'a> {
     aliases: &'a Aliases,
     options: BuildOptions,
-    sources: Vec<(String, Rows)>,
+    sources: Vec<Piece>,
 }
 
 impl<'a> RunBuilder<'a> {
@@ -48,48 +48,46 @@ impl<'a> RunBuilder<'a> {
 
     /// Adds what was read from one source.
     pub fn add(&mut self, source: &str, rows: Rows) {
-        self.sources.push((source.to_owned(), rows));
+        self.sources.push(Piece::new(source, rows));
     }
 
     /// Sorts the rows into attempts.
     pub fn finish(mut self) -> Result<Run, NoRows> {
         join::drop_copies(&mut self.sources);
-        join::zip_metrics(&mut self.sources);
-        join::bound(&mut self.sources);
-        order_sources(&mut self.sources);
-        let loose = take_rowless(&mut self.sources);
+        let (loose, sources) = self
+            .sources
+            .into_iter()
+            .partition(|p| p.rows.steps.is_empty());
+        let mut sources = join::side_by_side(sources);
+        order_sources(&mut sources);
+        join::bound(&mut sources);
         let mut resolver = Resolver::new(self.aliases);
         let mut joined = Joined::default();
-        for (source, rows) in std::mem::take(&mut self.sources) {
-            joined.add(&source, rows, &mut resolver);
+        for source in sources {
+            joined.add(source, &mut resolver);
         }
         if joined.steps.is_empty() {
             return Err(NoRows);
         }
         let layout = Layout::of(&mut joined, self.options.interleaved);
         let mut run = assemble(joined, &layout, &self.options);
-        for (source, rows) in loose {
-            add_loose(&mut run, source, rows);
+        let loose: Vec<Piece> = loose;
+        for piece in loose {
+            add_loose(&mut run, piece);
         }
         Ok(run)
     }
-}
-
-/// Sources without a row, such as the log of a rank that only saves checkpoints.
-fn take_rowless(sources: &mut Vec<(String, Rows)>) -> Vec<(String, Rows)> {
-    let (rowless, with_rows) = std::mem::take(sources)
-        .into_iter()
-        .partition(|(_, r)| r.steps.is_empty());
-    *sources = with_rows;
-    rowless
 }
 
 fn shown(text: &str) -> String {
     printable(text).into_owned()
 }
 
-/// Adds the events of a source without rows: its n-th start is that of the n-th attempt.
-fn add_loose(run: &mut Run, source: String, mut rows: Rows) {
+/// Adds the events of a source without rows, such as the log of a rank that only saves checkpoints: its n-th start is
+/// that of the n-th attempt.
+fn add_loose(run: &mut Run, mut piece: Piece) {
+    piece.own_losses();
+    let Piece { paths, mut rows } = piece;
     rows.tell();
     let last = run.attempts.len().saturating_sub(1);
     let (mut attempt, mut starting, mut any) = (0, false, false);
@@ -114,25 +112,21 @@ fn add_loose(run: &mut Run, source: String, mut rows: Rows) {
             .entry(shown(&key))
             .or_insert_with(|| shown(&value));
     }
-    run.losses.extend(rows.losses.into_iter().map(|l| DataLoss {
-        source: source.clone(),
-        ..l
-    }));
-    run.meta.sources.push(source);
+    run.losses.extend(rows.losses);
+    run.meta.sources.extend(paths);
 }
 
 /// Sources in order of their content: by first step where the steps do not overlap, by first time otherwise.
-fn order_sources(sources: &mut [(String, Rows)]) {
+fn order_sources(sources: &mut [Piece]) {
     let first_time = |rows: &Rows| {
-        let mut times = rows.columns().filter(|(n, _)| TIME_NAMES.contains(n));
+        let mut times = rows.times()?.present();
         times
-            .find_map(|(_, c)| c.iter().flatten().find(|t| t.is_finite()))
-            .map(milliseconds)
+            .find(|(_, t)| t.is_finite())
+            .map(|(_, t)| milliseconds(t))
     };
-    let timed = sources
-        .iter()
-        .all(|(_, r)| r.steps.is_empty() || first_time(r).is_some());
-    sources.sort_by(|(a_name, a), (b_name, b)| {
+    let timed = sources.iter().all(|p| first_time(&p.rows).is_some());
+    sources.sort_by(|a_piece, b_piece| {
+        let (a, b) = (&a_piece.rows, &b_piece.rows);
         let by_time = if timed {
             first_time(a).partial_cmp(&first_time(b))
         } else {
@@ -142,14 +136,12 @@ fn order_sources(sources: &mut [(String, Rows)]) {
         by_time
             .filter(|o| o.is_ne())
             .unwrap_or_else(by_step)
-            .then_with(|| a_name.cmp(b_name))
+            .then_with(|| a_piece.paths.cmp(&b_piece.paths))
     });
 }
 
-const TIME_NAMES: [&str; 5] = ["time", "_timestamp", "timestamp", "wall_time", "created_at"];
-
 /// A wall time in whatever unit it was logged, in milliseconds since 1970.
-fn milliseconds(t: f64) -> f64 {
+pub(super) fn milliseconds(t: f64) -> f64 {
     match t.abs() {
         a if a >= 1e17 => t / 1e6,
         a if a >= 1e14 => t / 1e3,
@@ -173,7 +165,10 @@ struct Joined {
 }
 
 impl Joined {
-    fn add(&mut self, source: &str, mut rows: Rows, resolver: &mut Resolver<'_>) {
+    fn add(&mut self, mut piece: Piece, resolver: &mut Resolver<'_>) {
+        piece.own_losses();
+        let Piece { paths, mut rows } = piece;
+        let source = paths.first().map_or("", String::as_str);
         let before = self.steps.len();
         rows.tell();
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
@@ -209,15 +204,11 @@ impl Joined {
             row: m.row + before,
             ..m
         }));
-        self.losses
-            .extend(rows.losses.into_iter().map(|l| DataLoss {
-                source: source.to_owned(),
-                ..l
-            }));
+        self.losses.append(&mut rows.losses);
         for (key, value) in rows.facts {
             self.facts.entry(key).or_insert(value);
         }
-        self.sources.push(source.to_owned());
+        self.sources.extend(paths);
     }
 
     /// The name under which a column is kept: its own, unless another column of the source stands for it already.
@@ -393,13 +384,7 @@ fn conflicting(joined: &Joined, kept: usize, row: usize) -> bool {
 /// Fills what a kept row lacks from the rows that repeat its step.
 fn merge(joined: &mut Joined, merges: &[(usize, usize)]) {
     for column in joined.columns.values_mut() {
-        for (kept, row) in merges {
-            if column.get(*kept).is_none()
-                && let Some(value) = column.get(*row)
-            {
-                column.set(*kept, value);
-            }
-        }
+        column.fill(merges);
     }
 }
 
@@ -430,10 +415,10 @@ fn assemble(mut joined: Joined, layout: &Layout, options: &BuildOptions) -> Run 
     run.attempts = attempts(layout, rows);
     let logged = joined.interval.as_ref().map(|c| c.take(&layout.keep));
     run.intervals = intervals(&run, logged.as_ref(), options.averaged);
+    run.meta = meta(&run, joined.sources, joined.facts, options);
     run.events = events(&run, &joined.marks, layout);
     run.losses = joined.losses;
     run.losses.sort();
-    run.meta = meta(&run, joined.sources, joined.facts, options);
     run
 }
 
@@ -525,7 +510,12 @@ fn attempt_of_mark(run: &Run, mark: &Mark, row: usize, started: bool) -> u32 {
         .attempts
         .get(attempt as usize)
         .is_some_and(|a| a.rows.start == row);
-    let ahead = mark.step.is_some_and(|s| s > run.steps[row]) || mark.kind == EventKind::Exit;
+    let before = run.updates_after(run.steps[row]).saturating_sub(1);
+    let ahead = match mark.kind {
+        EventKind::Exit => true,
+        EventKind::Saved | EventKind::SaveStarted => mark.step.is_some_and(|s| s >= before),
+        _ => mark.step.is_some_and(|s| s > run.steps[row]),
+    };
     if first && !started && attempt > 0 && ahead {
         attempt - 1
     } else {

@@ -1,12 +1,17 @@
 //! What an ingester reads from one source, before anything is sorted into attempts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::run::budget::Budget;
+use crate::run::builder::milliseconds;
 use crate::run::{Column, DataLoss, EventKind};
 
 /// Places of damage that are told one by one.
 const MOST_LOSSES: usize = 1000;
+
+/// Names of columns that hold wall times.
+pub(super) const TIME_NAMES: [&str; 5] =
+    ["time", "_timestamp", "timestamp", "wall_time", "created_at"];
 
 /// Rows in the order of the source, columns under their raw names.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +24,8 @@ pub struct Rows {
     pub losses: Vec<DataLoss>,
     /// Configuration that the source prints.
     pub facts: BTreeMap<String, String>,
+    /// Id of the run that the source says it belongs to, where sources of several runs may lie together.
+    pub run: Option<String>,
     names: Vec<String>,
     columns: Vec<Column>,
     index: HashMap<String, usize>,
@@ -34,7 +41,7 @@ pub struct Mark {
     pub row: usize,
     /// What happened.
     pub kind: EventKind,
-    /// The step it names, if any.
+    /// The step it names, if any; of a checkpoint the updates that it holds.
     pub step: Option<u64>,
     /// The path it names, if any.
     pub path: Option<String>,
@@ -122,6 +129,57 @@ impl Rows {
         self.columns[slot] = column;
     }
 
+    /// Gives metrics other names; `None` keeps a name. Of two that come to the same name the second keeps its own.
+    pub fn rename(&mut self, new: impl Fn(&str) -> Option<String>) {
+        for slot in 0..self.names.len() {
+            let Some(name) = new(&self.names[slot]).filter(|n| !self.index.contains_key(n)) else {
+                continue;
+            };
+            self.index.remove(&self.names[slot]);
+            self.index.insert(name.clone(), slot);
+            self.names[slot] = name;
+        }
+    }
+
+    /// Takes metrics out, and the rows that hold nothing else but a time.
+    pub fn leave_out(&mut self, out: impl Fn(&str) -> bool) {
+        let all = self.take_columns();
+        let (gone, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| out(name));
+        let rows_of = |columns: &[(String, Column)]| -> BTreeSet<usize> {
+            let metrics = columns
+                .iter()
+                .filter(|(name, _)| !TIME_NAMES.contains(&name.as_str()));
+            metrics
+                .flat_map(|(_, c)| c.present().map(|(row, _)| row))
+                .collect()
+        };
+        let (lost, held) = (rows_of(&gone), rows_of(&kept));
+        let keep: Vec<usize> = (0..self.steps.len())
+            .filter(|r| held.contains(r) || !lost.contains(r))
+            .collect();
+        for (name, column) in kept {
+            self.put(&name, column.take(&keep));
+        }
+        self.steps = keep.iter().map(|r| self.steps[*r]).collect();
+        for mark in &mut self.marks {
+            mark.row = keep.partition_point(|r| *r < mark.row);
+        }
+    }
+
+    /// First and last wall time, in milliseconds since 1970, if any is logged.
+    pub fn span(&self) -> Option<(f64, f64)> {
+        let times = self.times()?;
+        let finite = || times.present().map(|(_, t)| t).filter(|t| t.is_finite());
+        let (first, last) = (finite().next()?, finite().last()?);
+        Some((milliseconds(first), milliseconds(last)))
+    }
+
+    /// The column of wall times, if any row has one.
+    pub(super) fn times(&self) -> Option<&Column> {
+        let mut columns = self.columns().filter(|(name, _)| TIME_NAMES.contains(name));
+        columns.find_map(|(_, c)| c.iter().flatten().any(f64::is_finite).then_some(c))
+    }
+
     /// Notes an event before the next row.
     pub fn mark(&mut self, kind: EventKind, step: Option<u64>, path: Option<String>) {
         self.marks.push(Mark {
@@ -194,6 +252,7 @@ impl Rows {
             row: m.row + before,
             ..m
         }));
+        self.run = self.run.take().or(next.run);
         for (key, value) in next.facts {
             self.facts.entry(key).or_insert(value);
         }

@@ -140,12 +140,10 @@ pub(super) fn moment(text: &str) -> Option<f64> {
 
 /// A column of real numbers as an array.
 pub(super) fn reals(column: &Column, rows: Range<usize>) -> ArrayRef {
-    let whole = column
-        .raw()
-        .get(rows.clone())
-        .filter(|raw| !raw.iter().any(|v| Column::is_missing(*v)));
-    Arc::new(match whole {
-        Some(raw) => Float64Array::from(raw.to_vec()),
+    let many = rows.len();
+    let whole: Option<Vec<f64>> = column.range(rows.clone()).collect();
+    Arc::new(match whole.filter(|values| values.len() == many) {
+        Some(values) => Float64Array::from(values),
         None => rows.map(|row| column.get(row)).collect::<Float64Array>(),
     })
 }

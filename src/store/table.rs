@@ -30,6 +30,15 @@ pub fn read_table_file(path: &Path) -> Result<Rows, StoreError> {
     read::guarded(|| read_from(file))
 }
 
+/// Whether a file is a table with a column of steps. Its rows are not read.
+pub fn has_steps(path: &Path) -> bool {
+    let layout = || {
+        let metadata = read::load(&read::file(path)?)?;
+        Layout::of(metadata.schema(), &mut Rows::default())
+    };
+    read::guarded(layout).is_ok()
+}
+
 /// Reads a table from its bytes.
 pub fn read_table(bytes: Vec<u8>) -> Result<Rows, StoreError> {
     read::guarded(|| read_from(Bytes::from(bytes)))

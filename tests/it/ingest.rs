@@ -29,6 +29,7 @@ fn forced(path: &Path, format: &str) -> Result<Run, IngestError> {
     let options = Options {
         format: Some(format.to_owned()),
         step_base: None,
+        ..Options::default()
     };
     ingest::read(&[path.to_owned()], &ALIASES, &options, &mut |_, _| {})
 }
@@ -476,6 +477,7 @@ fn format_and_base_can_be_told() {
     let options = Options {
         format: Some("csv".into()),
         step_base: Some(0),
+        ..Options::default()
     };
     let run = ingest::read(&[path], &ALIASES, &options, &mut |_, _| {}).unwrap();
     assert_eq!(

@@ -64,7 +64,7 @@ impl Records for Metrics {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         let text = piece.peeled();
         let Some((step, name, value)) = metric(text) else {
-            composer::event(text, 1, rows);
+            composer::event(text, rows);
             return;
         };
         if piece.open {
@@ -110,7 +110,7 @@ mod tests {
         assert!(loss[2].is_some_and(f64::is_nan));
         assert_eq!(column(&rows, "lr-DecoupledAdamW/group0")[1], Some(6e-6));
         assert_eq!(column(&rows, "time/token")[1], Some(2048.0));
-        assert_eq!(marks(&rows, EventKind::Saved), [(2, Some(1))]);
+        assert_eq!(marks(&rows, EventKind::Saved), [(2, Some(2))]);
         assert_eq!(rows.losses.len(), 1);
         // A batch that two chunks share is two rows of one step.
         assert!(read_in::<Metrics>(text, 1).steps.is_sorted());

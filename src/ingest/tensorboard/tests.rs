@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::ingest;
-use crate::ingest::open::{Source, expand};
+use crate::ingest::search::search;
 use crate::ingest::wire::build;
 use crate::run::{Began, Run};
 use crate::signal::Aliases;
@@ -301,8 +301,12 @@ fn no_other_format_is_taken_for_one() {
     assert_eq!(sniff(&event(1, &[("loss", 1.0)])), 90);
     let shared = ["samples", "corpus"].map(|f| root().join("../shared").join(f));
     if shared.iter().all(|f| f.exists()) {
-        let claimed = expand(&shared, &|head| sniff(head) > 0).expect("event files");
-        let event_file = |s: &Source| s.name().contains("tfevents") && !s.name().contains("-csv");
+        let found = shared
+            .iter()
+            .map(|f| search(f, Some(&INGESTER)).expect("event files"));
+        let claimed: Vec<PathBuf> = found.flat_map(|f| f.logs).collect();
+        let name = |path: &PathBuf| path.display().to_string();
+        let event_file = |p: &PathBuf| name(p).contains("tfevents") && !name(p).contains("-csv");
         assert!(claimed.iter().all(event_file), "{claimed:?}");
         assert_eq!(claimed.len(), 7);
     }

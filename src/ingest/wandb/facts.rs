@@ -2,16 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::ingest::config::{self, note};
 use crate::ingest::wandb::history::{History, named};
-use crate::ingest::wandb::json;
 use crate::ingest::wire::Message;
 use crate::run::Rows;
-
-/// Facts that are kept, and the longest name and value of one. A model's configuration can list every class it knows.
-const MOST_FACTS: usize = 1024;
-const LONGEST: usize = 256;
-/// Names of β₂ of Adam under which configurations nest it.
-const BETA2: [&str; 4] = ["adam_beta2", "beta2", "adam_b2", "optim_adam_beta2"];
 
 /// Facts as they are found.
 #[derive(Debug, Default)]
@@ -30,17 +24,7 @@ impl Facts {
             if name.starts_with(b"_wandb") {
                 return Some(());
             }
-            let mut name = name.to_vec();
-            json::leaves(json, &mut name, &mut |name, in_list, leaf| {
-                let name = String::from_utf8_lossy(name);
-                let beta2 = second_beta(&name);
-                if beta2 {
-                    note(config, "adam_beta2", leaf, false);
-                }
-                if !in_list {
-                    note(config, &name, leaf, true);
-                }
-            })
+            config::leaves(config, name.to_vec(), json)
         })
     }
 
@@ -80,6 +64,7 @@ impl Facts {
 
     /// Hands the facts over. Those of the summary have a name of their own.
     pub(super) fn finish(self, history: &History, rows: &mut Rows) {
+        rows.run = self.config.get("wandb_run_id").cloned();
         rows.facts.extend(self.config);
         // The first summary of a metric stands before its first row.
         let summary = self
@@ -101,25 +86,4 @@ fn items<'a>(record: &'a [u8], mut each: impl FnMut(&'a [u8]) -> Option<()>) -> 
         }
     }
     whole && !message.damaged()
-}
-
-/// Whether a nested name is one of β₂, on its own or as the second of both.
-fn second_beta(name: &str) -> bool {
-    match name.rsplit_once('/') {
-        Some((rest, "1")) => {
-            ["betas", "adam_betas"].contains(&rest.rsplit('/').next().unwrap_or(rest))
-        }
-        Some((_, last)) => BETA2.contains(&last),
-        None => false,
-    }
-}
-
-fn note(facts: &mut BTreeMap<String, String>, name: &str, json: &[u8], again: bool) {
-    let value = json::unquoted(json);
-    let known = facts.contains_key(name);
-    let fits =
-        name.len() <= LONGEST && value.len() <= LONGEST && (known || facts.len() < MOST_FACTS);
-    if fits && json != b"null" && !json.is_empty() && (again || !known) {
-        facts.insert(name.to_owned(), String::from_utf8_lossy(value).into_owned());
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::ingest::json;
 use crate::ingest::number;
-use crate::ingest::wandb::json;
 use crate::ingest::wire::Message;
 use crate::run::Rows;
 
@@ -99,7 +99,7 @@ fn within(name: &[u8], whole: &[u8]) -> bool {
 
 /// Reads history records into rows.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(in crate::ingest) struct History {
     keys: Keys,
     /// Keys and values of the row.
     row: Vec<(usize, f64)>,
@@ -135,13 +135,39 @@ impl History {
         whole
     }
 
+    /// Takes a row given as one JSON object; `false` if it is cut or does not fit: what is read of it is kept.
+    pub(in crate::ingest) fn object(
+        &mut self,
+        object: &[u8],
+        step: Option<f64>,
+        time: Option<f64>,
+        rows: &mut Rows,
+    ) -> bool {
+        self.row.clear();
+        self.step = None;
+        self.keys.next = 0;
+        if let Some((at, time)) = self.keys.find(b"_timestamp").zip(time) {
+            self.row.push((at, time));
+        }
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        let whole = json::leaves(object, &mut path, &mut |name, in_list, leaf| {
+            if !in_list {
+                self.value(name, leaf);
+            }
+        });
+        self.path = path;
+        self.end(step, rows);
+        whole.is_some()
+    }
+
     /// Whether any row has this key.
     pub(super) fn knows(&self, name: &[u8]) -> bool {
         self.keys.index.contains_key(name)
     }
 
     /// Tells what was left out.
-    pub(super) fn tell(&self, rows: &mut Rows) {
+    pub(in crate::ingest) fn tell(&self, rows: &mut Rows) {
         for (count, what) in [
             (self.odd, "rows without a step that counts were left out"),
             (self.keys.excess, "values of too many metrics were left out"),

@@ -6,7 +6,7 @@ use crate::signal::step_rank;
 
 /// Puts the rows at the steps of the best step metric, if there is one that will do. `defined` are the step metrics
 /// that the run declared.
-pub(super) fn settle(rows: &mut Rows, defined: &[String]) {
+pub(in crate::ingest) fn settle(rows: &mut Rows, defined: &[String]) {
     let candidates = rows.columns().filter_map(|(name, column)| {
         let declared = defined.iter().any(|d| d == name);
         let rank = step_rank(name);

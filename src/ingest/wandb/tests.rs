@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::ingest;
-use crate::ingest::open::{Source, expand};
+use crate::ingest::search::search;
 use crate::ingest::wire::build;
 use crate::run::{Began, Run};
 use crate::signal::Aliases;
@@ -272,8 +272,11 @@ fn a_run_of_the_older_sdk() {
 fn no_other_format_is_taken_for_one() {
     let folders = ["samples", "corpus"].map(|f| root().join("../shared").join(f));
     if folders.iter().all(|f| f.exists()) {
-        let claimed = expand(&folders, &|head| sniff(head) > 0).expect("files");
-        let own = |s: &Source| s.name().contains(".wandb");
+        let found = folders
+            .iter()
+            .map(|f| search(f, Some(&INGESTER)).expect("files"));
+        let claimed: Vec<PathBuf> = found.flat_map(|f| f.logs).collect();
+        let own = |p: &PathBuf| p.display().to_string().contains(".wandb");
         assert!(claimed.iter().all(own), "{claimed:?}");
         assert_eq!(claimed.len(), 4);
     }
