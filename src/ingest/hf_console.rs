@@ -10,6 +10,7 @@ use crate::ingest::Reader;
 use crate::ingest::fields;
 use crate::ingest::fields::Names;
 use crate::ingest::fields::Torn;
+use crate::ingest::late;
 use crate::ingest::number;
 use crate::ingest::records;
 use crate::ingest::records::Console;
@@ -54,6 +55,8 @@ struct Entry {
     /// Only the summary at the end of training has a run time.
     summary: bool,
     epoch: Option<f64>,
+    /// Seconds and steps a second, in the summary.
+    rate: [Option<f64>; 2],
     /// The step, if it is among them.
     step: Option<u64>,
     rank: Option<u8>,
@@ -70,12 +73,12 @@ impl Entry {
     fn see(&mut self, key: &[u8], value: Value<'_>) {
         match key {
             b"loss" => self.loss = true,
-            b"train_runtime" => self.summary = true,
-            b"epoch" => {
-                if let Value::Number(epoch) = value {
-                    self.epoch = Some(epoch);
-                }
+            b"train_runtime" => {
+                self.summary = true;
+                self.rate[0] = value.number();
             }
+            b"train_steps_per_second" => self.rate[1] = value.number(),
+            b"epoch" => self.epoch = value.number().or(self.epoch),
             _ if key.starts_with(b"eval_") => self.eval = true,
             _ => {
                 let rank = std::str::from_utf8(key).ok().and_then(step_rank);
@@ -109,8 +112,9 @@ fn kept(name: &str) -> Option<&str> {
 }
 
 /// Lines that are worth keeping as facts, and their names there.
-const FACTS: [(&str, &str); 6] = [
+const FACTS: [(&str, &str); 7] = [
     ("  Num Epochs = ", steps::EPOCHS),
+    ("  Num update steps per epoch = ", steps::PER_EPOCH),
     ("  Total optimization steps = ", steps::TOTAL),
     ("  Num examples = ", "num_examples"),
     (
@@ -131,6 +135,12 @@ struct HfConsole {
     bars: [Option<Bar>; 2],
     /// Whether the next bar follows the last row.
     follows: bool,
+    /// Whether the last piece was blank: bars are wiped for a row.
+    cleared: bool,
+    /// Whether only bars stand between the last row, which may be in the chunk before, and here.
+    adjacent: bool,
+    /// Bars of different totals there.
+    redrawn: [Option<Bar>; 2],
     private: [Slot; steps::PRIVATE.len()],
 }
 
@@ -141,6 +151,9 @@ impl Default for HfConsole {
             torn: Torn::default(),
             bars: [None; 2],
             follows: false,
+            cleared: false,
+            adjacent: true,
+            redrawn: [None; 2],
             private: [Slot::default(); steps::PRIVATE.len()],
         }
     }
@@ -149,6 +162,10 @@ impl Default for HfConsole {
 impl Records for HfConsole {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         let mut rest = piece.peeled();
+        if rest.trim_ascii().is_empty() {
+            self.cleared = true;
+            return;
+        }
         let mut found = false;
         while let Some(at) = dict::start(rest) {
             found = true;
@@ -165,9 +182,16 @@ impl Records for HfConsole {
             }
             rest = &rest[2..];
         }
-        if !self.bars(rest, rows) && !found {
+        let barred = self.bars(rest, rows);
+        if !barred && !found {
+            self.adjacent = false;
+        }
+        // What the logger prints goes on in the line of the bar.
+        let bare = barred && rest.trim_ascii_end().ends_with(b"]");
+        if !(found || bare) {
             event(rest, rows);
         }
+        self.cleared = false;
     }
 
     fn finish(&mut self, rows: &mut Rows) {
@@ -189,12 +213,29 @@ impl HfConsole {
             if std::mem::take(&mut self.follows) {
                 self.note(steps::AFTER, Some(bar), rows);
             }
+            self.redrawn(bar, rows);
+            if bar.done == 0 && self.bars[0] != Some(bar) {
+                let path = format!("{}{}", steps::FRESH, bar.total);
+                rows.mark(EventKind::Start, None, Some(path));
+            }
             if self.bars[0].is_some_and(|last| last.total != bar.total) {
                 self.bars[1] = self.bars[0];
             }
             self.bars[0] = Some(bar);
         });
         any
+    }
+
+    /// Notes the first bar of each total right after a row.
+    fn redrawn(&mut self, bar: Bar, rows: &mut Rows) {
+        let known = self.redrawn.iter().flatten().any(|b| b.total == bar.total);
+        let free = self.redrawn.iter().position(Option::is_none);
+        if let Some(at) = free.filter(|_| self.adjacent && !known) {
+            self.redrawn[at] = Some(bar);
+            let at = steps::REDRAWN[at];
+            late::of_last(rows, steps::PRIVATE[at], bar.done as f64);
+            late::of_last(rows, steps::PRIVATE[at + 1], bar.total as f64);
+        }
     }
 
     fn note(&mut self, at: usize, bar: Option<Bar>, rows: &mut Rows) {
@@ -211,6 +252,12 @@ impl HfConsole {
                 .entry(steps::LAST_EPOCH.to_owned())
                 .or_insert_with(fact);
         }
+        if let [Some(seconds), Some(rate)] = entry.rate {
+            let fact = || (seconds * rate).round().to_string();
+            rows.facts
+                .entry(steps::BY_RATE.to_owned())
+                .or_insert_with(fact);
+        }
         if !entry.is_row() {
             return;
         }
@@ -223,7 +270,10 @@ impl HfConsole {
         }
         self.note(steps::BEFORE, self.bars[0], rows);
         self.note(steps::EARLIER, self.bars[1], rows);
-        self.follows = true;
+        if self.cleared {
+            self.private[steps::CLEARED].set(steps::PRIVATE[steps::CLEARED], 1.0, rows);
+        }
+        (self.follows, self.adjacent, self.redrawn) = (true, true, [None; 2]);
         self.names.begin();
         let set = &mut |key: &[u8], value: Value<'_>| {
             if let Value::Number(value) = value
@@ -306,7 +356,8 @@ mod tests {
             return;
         };
         let rows = read_in::<HfConsole>(&text, usize::MAX);
-        assert_eq!(rows.steps, [1, 2, 3, 3]);
+        // Without bars: of 100 steps by the rate in the summary.
+        assert_eq!(rows.steps, [33, 66, 99, 100]);
         assert_eq!(column(&rows, "loss")[0], Some(10.41));
         assert_eq!(rows.losses.len(), 1);
     }
@@ -329,7 +380,53 @@ mod tests {
     }
 
     #[test]
+    fn bars_far_behind_their_rows_and_a_resume_that_only_a_new_bar_tells() {
+        let text = include_bytes!("../../fixtures/logs/hf-trainer/fast.log");
+        let steps = [5, 10, 15, 20, 20, 25, 30, 35, 40, 40, 45, 50, 55, 60, 60];
+        for lines in [1, 2, 7, usize::MAX] {
+            let rows = read_in::<HfConsole>(text, lines);
+            assert_eq!(rows.steps, steps, "{lines} lines");
+            let loss = column(&rows, "loss");
+            assert_eq!(
+                (loss[0], loss[4], loss[13]),
+                (Some(3.674), None, Some(3.163))
+            );
+            adds_up(&rows, "loss", 12, 40.124);
+            adds_up(&rows, "grad_norm", 12, 15.724);
+            let validation = column(&rows, "eval_loss");
+            let at = [validation[4], validation[9], validation[14]];
+            assert_eq!(at, [Some(3.351), Some(3.169), Some(3.11)]);
+            assert_eq!(marks(&rows, EventKind::Start), [(0, None), (10, None)]);
+            assert!(rows.losses.is_empty(), "{:?}", rows.losses);
+        }
+    }
+
+    #[test]
+    fn saves_are_told_in_the_lines_of_bars() {
+        let text = "  Num update steps per epoch = 50\n\
+            \r 33%|###3      | 20/60 [00:00<00:00, 92.90it/s][transformers] Saving model checkpoint to /runs/a/checkpoint-20\n\
+            {'loss': '3.338', 'epoch': '0.6'}\n{'loss': '3.25', 'epoch': '0.8'}\n\
+            \r 67%|######7   | 40/60 [00:00<00:00, 99.83it/s]Saving model checkpoint to /runs/a/checkpoint-40\n";
+        let rows = read_in::<HfConsole>(text.as_bytes(), usize::MAX);
+        assert_eq!(rows.steps, [30, 40]);
+        assert_eq!(marks(&rows, EventKind::Saved), [(0, Some(20))]);
+        assert_eq!(marks(&rows, EventKind::SaveStarted), [(2, Some(40))]);
+    }
+
+    #[test]
+    fn without_bars_the_rate_in_the_summary_tells_the_steps() {
+        let text = include_bytes!("../../fixtures/logs/hf-trainer/no-bars.log");
+        let rows = read_in::<HfConsole>(text, usize::MAX);
+        assert_eq!(rows.steps, [10, 20, 30, 40, 50, 60]);
+        assert_eq!(column(&rows, "loss")[5], Some(3.171));
+        assert!(marks(&rows, EventKind::Start).is_empty());
+        assert_eq!(rows.losses.len(), 1);
+        assert_eq!(rows.facts.keys().collect::<Vec<_>>(), ["last_epoch"]);
+    }
+
+    #[test]
     fn damage_is_survived() {
+        survives::<HfConsole>(include_bytes!("../../fixtures/logs/hf-trainer/fast.log"));
         survives::<HfConsole>(include_bytes!("../../fixtures/logs/hf-trainer/swift.log"));
         survives::<HfConsole>(include_bytes!("../../fixtures/logs/hf-trainer/trl.log"));
     }

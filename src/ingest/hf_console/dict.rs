@@ -18,6 +18,16 @@ pub(super) enum Value<'a> {
     Other,
 }
 
+impl Value<'_> {
+    /// The number, if it is one.
+    pub(super) fn number(self) -> Option<f64> {
+        match self {
+            Self::Number(value) => Some(value),
+            Self::Text(_) | Self::Other => None,
+        }
+    }
+}
+
 /// Where the next dictionary with text keys may begin.
 pub(super) fn start(text: &[u8]) -> Option<usize> {
     memmem::find(text, b"{'")

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::ingest::hf_console::bar::Bar;
+use crate::ingest::hf_console::steps::BY_RATE;
 use crate::ingest::hf_console::steps::EPOCHS;
 use crate::ingest::hf_console::steps::LAST_EPOCH;
 use crate::ingest::hf_console::steps::LOGGING;
 use crate::ingest::hf_console::steps::Line;
+use crate::ingest::hf_console::steps::PER_EPOCH;
 use crate::ingest::hf_console::steps::TOTAL;
 use crate::run::Rows;
 
@@ -93,9 +95,13 @@ impl<'a> Attempt<'a> {
 
     /// Steps of an epoch: from the length of the run, or else from the last bar, which may be a little ahead of its row.
     fn per_epoch(&self, fact: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
+        if let Some(steps) = fact(PER_EPOCH) {
+            return Some(steps);
+        }
         let mut last = self.training.iter().rev();
         let epoch = last.find_map(|at| self.lines[*at].epoch)?;
-        let steps = self.total.map(|t| t as f64).or_else(|| fact(TOTAL));
+        let steps = self.total.map(|t| t as f64);
+        let steps = steps.or_else(|| fact(TOTAL)).or_else(|| fact(BY_RATE));
         // Without a number of epochs the Trainer prints an endless one.
         let epochs = fact(LAST_EPOCH).or_else(|| fact(EPOCHS).filter(|e| *e < 1e6));
         let whole = steps.zip(epochs).map(|(steps, epochs)| steps / epochs);
@@ -261,7 +267,8 @@ impl<'a> Attempt<'a> {
 
     /// The step after which an evaluation was made, if something tells it.
     fn evaluated(&self, line: &Line) -> Option<u64> {
-        let bars = [line.before, line.earlier].into_iter().flatten();
+        let redrawn = self.total.and_then(|total| line.redrawn_of(total));
+        let bars = [redrawn, line.before, line.earlier].into_iter().flatten();
         let bar = || {
             bars.clone()
                 .find(|b| Some(b.total) == self.total)

@@ -6,12 +6,13 @@ use std::ops::Range;
 
 use crate::ingest::hf_console::bar::Bar;
 use crate::ingest::hf_console::place::Attempt;
+use crate::ingest::late;
 use crate::run::Column;
 use crate::run::EventKind;
 use crate::run::Rows;
 
 /// Columns in which the readers of the chunks leave what is known of a row's place.
-pub(super) const PRIVATE: [&str; 8] = [
+pub(super) const PRIVATE: [&str; 13] = [
     "\u{1}told",
     "\u{1}eval",
     "\u{1}before",
@@ -20,6 +21,11 @@ pub(super) const PRIVATE: [&str; 8] = [
     "\u{1}earlier-total",
     "\u{1}after",
     "\u{1}after-total",
+    "\u{1}cleared",
+    "\u{1}redrawn",
+    "\u{1}redrawn-total",
+    "\u{1}redrawn-too",
+    "\u{1}redrawn-too-total",
 ];
 /// The step that the row itself names.
 pub(super) const TOLD: usize = 0;
@@ -31,18 +37,31 @@ pub(super) const BEFORE: usize = 2;
 pub(super) const EARLIER: usize = 4;
 /// The first bar after the row.
 pub(super) const AFTER: usize = 6;
+/// Set in rows for which the bars were wiped.
+pub(super) const CLEARED: usize = 8;
+/// The bars of the first two totals with nothing between them and the row.
+pub(super) const REDRAWN: [usize; 2] = [9, 11];
 
 /// Facts about the length of the run.
 pub(super) const EPOCHS: &str = "num_train_epochs";
 pub(super) const TOTAL: &str = "max_steps";
+pub(super) const PER_EPOCH: &str = "steps_per_epoch";
 pub(super) const LOGGING: &str = "logging_steps";
 /// The epoch of the summary at the end.
 pub(super) const LAST_EPOCH: &str = "last_epoch";
+/// The steps of the run by the rate in the summary at the end.
+pub(super) const BY_RATE: &str = "\u{1}steps-by-rate";
+
+/// Starts the paths of marks for bars at their beginning, until the totals of the bars of training are known.
+pub(super) const FRESH: &str = "\u{1}fresh ";
 
 /// Gives every row its step, and takes the private columns away.
 pub(super) fn settle(rows: &mut Rows) {
-    let lines = lines(rows);
+    late::settle(rows);
+    let mut lines = lines(rows);
     let totals = totals(&lines);
+    doubt(&mut lines, &totals);
+    starts(&lines, &totals, rows);
     let mut notes = BTreeMap::new();
     for part in attempts(&lines, &totals, rows) {
         let attempt = Attempt::of(&lines[part.clone()], &totals, rows);
@@ -60,6 +79,61 @@ pub(super) fn settle(rows: &mut Rows) {
     for name in PRIVATE {
         rows.put(name, Column::default());
     }
+    rows.facts.remove(BY_RATE);
+}
+
+/// Forgets the bars after rows where the epochs fit the bars before the rows better: those after are then not drawn
+/// anew for the rows, but of later steps.
+fn doubt(lines: &mut [Line], totals: &BTreeMap<u64, usize>) {
+    /// Steps by which a bar may fit worse on average, for the rounding of the epochs.
+    const ROUNDING: f64 = 0.25;
+    let mut places: BTreeMap<u64, Vec<[f64; 3]>> = BTreeMap::new();
+    for line in lines.iter().filter(|l| !l.eval) {
+        if let (Some(epoch), Some(drawn), Some(before)) =
+            (line.epoch, line.redrawn(totals), line.before)
+            && before.total == drawn.total
+        {
+            let place = [epoch, before.done as f64, drawn.done as f64];
+            places.entry(drawn.total).or_default().push(place);
+        }
+    }
+    for (total, places) in places {
+        let sum = |at: usize| places.iter().map(|p| p[at]).sum::<f64>();
+        let misfit = |at: usize| {
+            let per_epoch = sum(at) / sum(0);
+            let off = places.iter().map(|p| (p[at] - p[0] * per_epoch).abs());
+            off.sum::<f64>()
+        };
+        if misfit(2) > misfit(1) + ROUNDING * places.len() as f64 {
+            for bar in lines.iter_mut().flat_map(|l| &mut l.redrawn) {
+                *bar = bar.filter(|b| b.total != total);
+            }
+        }
+    }
+}
+
+/// Makes the bars of training at their beginning starts of the trainer, and forgets those of evaluations. Where bars
+/// are not drawn anew after each row, the two cannot be told apart for certain.
+fn starts(lines: &[Line], totals: &BTreeMap<u64, usize>, rows: &mut Rows) {
+    let training = || lines.iter().filter(|l| !l.eval);
+    let exact = || training().filter_map(|l| l.redrawn(totals));
+    let certain = exact().count() * 10 >= training().count() * 9;
+    let of_training: BTreeSet<u64> = exact().filter(|_| certain).map(|b| b.total).collect();
+    let total = |path: &str| path.strip_prefix(FRESH)?.parse::<u64>().ok();
+    let is_start = |kind| matches!(kind, EventKind::Start | EventKind::Loaded);
+    let mut told: BTreeSet<usize> = rows
+        .marks
+        .iter()
+        .filter(|m| is_start(m.kind) && !m.path.as_deref().is_some_and(|p| p.starts_with(FRESH)))
+        .map(|m| m.row)
+        .collect();
+    rows.marks.retain_mut(|mark| {
+        let Some(total) = mark.path.as_deref().and_then(total) else {
+            return true;
+        };
+        mark.path = None;
+        of_training.contains(&total) && told.insert(mark.row)
+    });
 }
 
 /// What is known of a row's place.
@@ -70,6 +144,8 @@ pub(super) struct Line {
     pub(super) earlier: Option<Bar>,
     pub(super) after: Option<Bar>,
     pub(super) epoch: Option<f64>,
+    cleared: bool,
+    redrawn: [Option<Bar>; 2],
     loss: Option<f64>,
 }
 
@@ -91,6 +167,8 @@ fn lines(rows: &Rows) -> Vec<Line> {
         earlier: bar(EARLIER, row),
         after: bar(AFTER, row),
         epoch: value(epoch, row),
+        cleared: count(CLEARED, row).is_some(),
+        redrawn: REDRAWN.map(|at| bar(at, row)),
         loss: value(loss, row),
     };
     (0..rows.steps.len()).map(line).collect()
@@ -100,7 +178,7 @@ fn lines(rows: &Rows) -> Vec<Line> {
 fn totals(lines: &[Line]) -> BTreeMap<u64, usize> {
     let mut out = BTreeMap::new();
     for line in lines.iter().filter(|l| !l.eval) {
-        if let Some(bar) = line.before {
+        for bar in [line.before, line.redrawn[0]].into_iter().flatten() {
             *out.entry(bar.total).or_insert(0) += 1;
         }
     }
@@ -108,9 +186,28 @@ fn totals(lines: &[Line]) -> BTreeMap<u64, usize> {
 }
 
 impl Line {
-    /// The bar of training before a training row. Right after an evaluation its full bar may stand in between.
+    /// The bar of training as it stood when the row was printed: tqdm wipes its bars, prints the row and draws them
+    /// anew at once. Without a wiped bar before the row only one that did not move tells that it was drawn anew.
+    pub(super) fn redrawn(&self, totals: &BTreeMap<u64, usize>) -> Option<Bar> {
+        let weight = |bar: &Bar| (totals.get(&bar.total).copied().unwrap_or(0), bar.total);
+        let bars = self.redrawn.iter().flatten();
+        let known = bars.filter(|b| weight(b).0 > 0).max_by_key(|b| weight(b))?;
+        self.redrawn_of(known.total)
+    }
+
+    /// The bar of this total, if it was drawn anew after the row.
+    pub(super) fn redrawn_of(&self, total: u64) -> Option<Bar> {
+        let bar = self.redrawn.iter().flatten().find(|b| b.total == total)?;
+        (self.cleared || self.before == Some(*bar)).then_some(*bar)
+    }
+
+    /// The bar of training at a training row: as drawn anew after it, or else the last before it. Right after an
+    /// evaluation its full bar may stand in between.
     pub(super) fn bar(&self, totals: &BTreeMap<u64, usize>) -> Option<Bar> {
         let weight = |bar: &Bar| totals.get(&bar.total).copied().unwrap_or(0);
+        if let Some(redrawn) = self.redrawn(totals) {
+            return Some(redrawn);
+        }
         let before = self.before?;
         let earlier = self
             .earlier
