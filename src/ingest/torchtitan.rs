@@ -337,6 +337,25 @@ mod tests {
     }
 
     #[test]
+    fn saves_as_0_3_tells_them() {
+        let row = |s: u64| format!("step: {s}  loss: 3.5  memory: 9.46GiB(64.99%)  tps: 7,282\n");
+        let save = "Staging the checkpoint.\nFinished staging the checkpoint in 2.00 seconds.\n";
+        let last = "Saving the checkpoint.\nSaving a full checkpoint at last step, step 3.\n\
+                    Last step checkpoint completed in 1.50s\n\
+                    Checkpointer is deleting ./outputs/checkpoint/step-1.\n";
+        let text = [&row(1), save, &row(2), save, &row(3), last].concat();
+        for lines in [1, usize::MAX] {
+            let found = marks(&read_in(text.as_bytes(), lines));
+            let of = |kind: EventKind| -> Vec<Option<u64>> {
+                let steps = found.iter().filter(|m| m.1 == kind).map(|m| m.2);
+                steps.collect()
+            };
+            assert_eq!(of(EventKind::Saved), [Some(1), Some(2), Some(3)]);
+            assert_eq!(of(EventKind::Deleted), [Some(1)]);
+        }
+    }
+
+    #[test]
     fn stages_of_a_pipeline_that_do_not_know_the_loss() {
         let text = "[rank0]:step:  1  loss: -1.00000  memory: 9.46GiB(64.99%)  tps: 7\n\
                     [rank7]:step:  1  loss:  3.50000  memory: 9.46GiB(64.99%)  tps: 7\n";

@@ -8,14 +8,19 @@ use crate::run::Rows;
 
 /// The path of a save that may be in memory only, until the whole log is known.
 const STAGED: &str = "\u{1}staged";
+/// The path of a save that is in memory only.
+const IN_MEMORY: &str = "\u{1}in memory";
 
 type Event = fn(&[u8], usize, &mut Rows);
 
 /// What a line must contain, and what reads it from there.
-const EVENTS: [(&str, Event); 6] = [
+const EVENTS: [(&str, Event); 9] = [
     ("Training starts at step", started),
     ("Loading the checkpoint", loading),
     ("aving the checkpoint", saving),
+    ("taging the checkpoint", saving),
+    ("Last step checkpoint completed in", saved_last),
+    ("Checkpointer is deleting ", deleting),
     ("at last step, step", saving_last),
     ("async_mode", mode),
     ("is not finite on at least one rank at step", not_finite),
@@ -23,7 +28,7 @@ const EVENTS: [(&str, Event); 6] = [
 
 /// Reads what is not a record.
 pub(super) struct Events {
-    events: [(Finder<'static>, Event); 6],
+    events: [(Finder<'static>, Event); 9],
 }
 
 impl Events {
@@ -58,10 +63,13 @@ fn loading(line: &[u8], at: usize, rows: &mut Rows) {
     }
 }
 
-/// Lines about saves name no step: it is that of the last row.
+/// Lines about saves name no step: it is that of the last row. Since 0.3 saves in the background print `Staging`.
 fn saving(line: &[u8], at: usize, rows: &mut Rows) {
-    let staging = fields::after(&line[at..], "or staging").is_some();
-    let path = staging.then(|| STAGED.to_owned());
+    let path = if line[at..].starts_with(b"taging") {
+        Some(IN_MEMORY.to_owned())
+    } else {
+        fields::after(&line[at..], "or staging").map(|_| STAGED.to_owned())
+    };
     match line[..at].last() {
         Some(b'S') => rows.mark(EventKind::SaveStarted, None, None),
         _ if line[..at].ends_with(b"Finished s") => rows.mark(EventKind::Saved, None, path),
@@ -72,6 +80,17 @@ fn saving(line: &[u8], at: usize, rows: &mut Rows) {
 fn saving_last(line: &[u8], at: usize, rows: &mut Rows) {
     if let Some((step, _)) = fields::step_after(&line[at..], ", step") {
         rows.mark(EventKind::SaveStarted, Some(step), None);
+    }
+}
+
+fn saved_last(_: &[u8], _: usize, rows: &mut Rows) {
+    rows.mark(EventKind::Saved, None, None);
+}
+
+fn deleting(line: &[u8], at: usize, rows: &mut Rows) {
+    if let Some(path) = fields::after(&line[at..], "deleting ").and_then(fields::path) {
+        let step = fields::step_of_path(&path);
+        rows.mark(EventKind::Deleted, step, Some(path));
     }
 }
 
@@ -97,8 +116,8 @@ fn mode(line: &[u8], at: usize, rows: &mut Rows) {
     }
 }
 
-/// With saves in the background, `Finished saving the checkpoint (or staging …)` says that the copy is in memory. It
-/// is on disk when the next save begins, which waits for it.
+/// With saves in the background, `Finished saving the checkpoint (or staging …)` and `Finished staging the checkpoint`
+/// say that the copy is in memory. It is on disk when the next save begins, which waits for it.
 pub(super) fn staged(rows: &mut Rows) {
     let background = rows.facts.get("async_mode").is_some_and(|m| m == "async");
     let (mut pending, mut done) = (None, Vec::new());
@@ -108,9 +127,12 @@ pub(super) fn staged(rows: &mut Rows) {
             .checked_sub(1)
             .and_then(|r| rows.steps.get(r))
             .copied();
-        let staged = mark.path.as_deref() == Some(STAGED);
+        let staged = match mark.path.as_deref() {
+            Some(STAGED) => background,
+            path => path == Some(IN_MEMORY),
+        };
         match mark.kind {
-            EventKind::Saved if staged && background => {
+            EventKind::Saved if staged => {
                 mark.kind = EventKind::SaveStarted;
                 pending = step;
             }
@@ -120,12 +142,16 @@ pub(super) fn staged(rows: &mut Rows) {
             EventKind::Start | EventKind::Loaded => pending = None,
             _ => {}
         }
-        mark.path.take_if(|p| p == STAGED);
+        mark.path.take_if(|p| p == STAGED || p == IN_MEMORY);
     }
+    let count = done.len();
     for (row, step) in done {
         rows.mark(EventKind::Saved, Some(step), None);
         if let Some(mark) = rows.marks.last_mut() {
             mark.row = row;
         }
     }
+    // Before the save that begins there.
+    rows.marks.rotate_right(count);
+    rows.marks.sort_by_key(|m| m.row);
 }
