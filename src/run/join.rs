@@ -8,7 +8,7 @@ use crate::run::budget;
 use crate::run::builder::milliseconds;
 use crate::run::rows::TIME_NAMES;
 use crate::run::zip::zip;
-use crate::run::{Column, DataLoss, Rows, Run};
+use crate::run::{Column, DataLoss, EventKind, Meta, Rows, Run};
 
 /// What was read from one source, or from several that were joined.
 #[derive(Debug, Clone, Default)]
@@ -85,35 +85,23 @@ pub(super) fn drop_copies(sources: &mut Vec<Piece>) {
     sources.retain(|_| kept.next().unwrap_or(true));
 }
 
+/// Whether the rows of one source stand in the other too, in the same order. The other may hold the same steps more than
+/// once: of the attempts of a run, each may have a log of its own beside the log of all.
 fn contained(mine: &Rows, theirs: &Rows) -> bool {
-    let Some(first) = mine.steps.first() else {
-        return false;
-    };
-    let same_columns = mine.columns().all(|(name, _)| theirs.find(name).is_some());
-    if !same_columns || !theirs.steps.contains(first) {
-        return false;
-    }
-    let at: HashMap<u64, usize> = theirs
-        .steps
-        .iter()
-        .enumerate()
-        .map(|(i, s)| (*s, i))
+    let columns: Option<Vec<(&Column, &Column)>> = mine
+        .columns()
+        .map(|(name, column)| Some((column, theirs.column(theirs.find(name)?))))
         .collect();
-    let equal = |row: usize, step: &u64| {
-        let there = at.get(step)?;
-        mine.columns()
-            .all(|(name, column)| {
-                let other = theirs
-                    .find(name)
-                    .and_then(|slot| theirs.column(slot).get(*there));
-                column.get(row).map(f64::to_bits) == other.map(f64::to_bits)
-            })
-            .then_some(())
+    let Some(columns) = columns.filter(|_| !mine.steps.is_empty()) else {
+        return false;
     };
-    mine.steps
-        .iter()
-        .enumerate()
-        .all(|(row, step)| equal(row, step).is_some())
+    let equal = |row: usize, there: usize| {
+        let bits = |column: &Column, row: usize| column.get(row).map(f64::to_bits);
+        mine.steps[row] == theirs.steps[there]
+            && columns.iter().all(|(a, b)| bits(a, row) == bits(b, there))
+    };
+    let mut free = 0..theirs.steps.len();
+    (0..mine.steps.len()).all(|row| free.any(|there| equal(row, there)))
 }
 
 /// Joins what was written side by side: different metrics of the same steps, such as one CSV file a metric, and the
@@ -308,7 +296,8 @@ fn lanes(mut sources: Vec<Piece>) -> Vec<Piece> {
 
 impl Run {
     /// Adds what another view of the same run holds and this one lacks: metrics at the same step of the same attempt,
-    /// events if this one has none, facts. With another number of attempts only the steps of the newest count.
+    /// events of kinds that this one has none of, facts. With another number of attempts only the steps of the newest
+    /// count.
     pub fn enrich(&mut self, other: &Self) {
         let rows = self.matching_rows(other);
         let mut lacking: Vec<&str> = other
@@ -335,8 +324,15 @@ impl Run {
             }
             self.insert(name, mine);
         }
-        if self.events.is_empty() && other.attempts.len() == self.attempts.len() {
-            self.events.clone_from(&other.events);
+        if other.attempts.len() == self.attempts.len() {
+            let kinds: BTreeSet<EventKind> = self.events.iter().map(|e| e.kind).collect();
+            let lacking = other.events.iter().filter(|e| !kinds.contains(&e.kind));
+            let lacking = lacking.cloned().map(|mut event| {
+                event.step = event.step.and_then(|s| self.meta.step_of(s, &other.meta));
+                event
+            });
+            self.events.extend(lacking.collect::<Vec<_>>());
+            self.events.sort_by_key(|e| e.attempt);
         }
         for (key, value) in &other.meta.facts {
             self.meta
@@ -363,11 +359,24 @@ impl Run {
                 continue;
             };
             for row in attempt.rows.clone() {
-                let there = other.row_at(theirs, self.steps[row]);
-                out[row] = there.filter(|t| other.steps[*t] == self.steps[row]);
+                let step = other.meta.step_of(self.steps[row], &self.meta);
+                let there = step.and_then(|step| other.row_at(theirs, step));
+                out[row] = there.filter(|t| Some(other.steps[*t]) == step);
             }
         }
         out
+    }
+}
+
+impl Meta {
+    /// The step here of a step of another view of the same run. Two logs of one framework may count from different
+    /// bases; a base that was only seen in the rows is not certain enough to shift them.
+    fn step_of(&self, step: u64, other: &Self) -> Option<u64> {
+        if self.framework.is_some() && self.framework == other.framework {
+            (step + self.step_base).checked_sub(other.step_base)
+        } else {
+            Some(step)
+        }
     }
 }
 
