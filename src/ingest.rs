@@ -344,6 +344,9 @@ fn sources(
                 searched: false,
             });
         }
+        for (_, rows) in &mut group.pieces {
+            composer::align(group.format, rows);
+        }
     }
     Ok((out, left_out))
 }

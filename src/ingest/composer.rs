@@ -1,5 +1,6 @@
 //! Composer and LLM Foundry consoles: `[batch=12/4800]:` with lines `\t Train loss/train/total: 9.5` under it.
 
+mod align;
 mod file;
 
 use crate::ingest::Ingester;
@@ -18,6 +19,7 @@ use crate::ingest::records::each_piece;
 use crate::run::EventKind;
 use crate::run::Rows;
 
+pub(super) use align::align;
 pub(super) use file::INGESTER as FILE;
 
 /// The console. Its headers count batches that are done, so from 1.

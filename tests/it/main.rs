@@ -19,3 +19,4 @@ mod plan;
 mod properties;
 mod rules;
 mod support;
+mod written;
