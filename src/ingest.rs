@@ -344,9 +344,6 @@ fn sources(
                 searched: false,
             });
         }
-        for (_, rows) in &mut group.pieces {
-            composer::align(group.format, rows);
-        }
     }
     Ok((out, left_out))
 }
@@ -410,6 +407,9 @@ fn join_groups(
     for mut group in groups {
         if group.format.name == tensorboard::INGESTER.name {
             tensorboard::folders::settle(&mut group.pieces);
+        }
+        for (_, rows) in &mut group.pieces {
+            composer::align(group.format, rows);
         }
         let path = group
             .pieces

@@ -1,7 +1,7 @@
 //! Sources that are not pieces one after another: copies, single metrics of one table, and other views of the same run.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::run::budget;
@@ -417,6 +417,20 @@ mod tests {
         drop_copies(&mut sources);
         let names: Vec<&str> = sources.iter().map(|p| p.paths[0].as_str()).collect();
         assert_eq!(names, ["b", "c"]);
+    }
+
+    #[test]
+    fn the_log_of_one_attempt_is_a_copy_of_its_part_of_the_log_of_all() {
+        let (steps, losses) = ([1, 2, 3, 2, 3], [3.0, 2.0, 1.0, 2.5, 1.5]);
+        let mut sources = vec![
+            Piece::new("all", rows("loss", &steps, &losses)),
+            Piece::new("first", rows("loss", &steps[..3], &losses[..3])),
+            Piece::new("second", rows("loss", &steps[3..], &losses[3..])),
+            Piece::new("other", rows("loss", &[2, 3], &[2.5, 1.0])),
+        ];
+        drop_copies(&mut sources);
+        let names: Vec<&str> = sources.iter().map(|p| p.paths[0].as_str()).collect();
+        assert_eq!(names, ["all", "other"]);
     }
 
     #[test]
