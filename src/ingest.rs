@@ -16,6 +16,7 @@ mod golden;
 mod hf_console;
 mod hf_jsonl;
 mod hf_state;
+mod holes;
 mod json;
 mod jsonl;
 mod late;
@@ -271,7 +272,7 @@ pub fn read(
         match piece(file, forced, options, files.len() == 1, progress) {
             Ok(Piece::Stored(run)) => return Ok(*run),
             Ok(Piece::Rows(format, rows)) => {
-                let piece = (show(&file.source), rows);
+                let piece = (show(&file.source), *rows);
                 match groups.iter_mut().find(|g| g.format.name == format.name) {
                     Some(group) => group.pieces.push(piece),
                     None => groups.push(Group {
@@ -352,7 +353,7 @@ fn sources(
 enum Piece {
     /// A run that whyspike stored.
     Stored(Box<Run>),
-    Rows(&'static Ingester, Rows),
+    Rows(&'static Ingester, Box<Rows>),
 }
 
 fn piece(
@@ -378,7 +379,7 @@ fn piece(
         .run
         .take()
         .or_else(|| several::id_in_path(&show(&file.source)));
-    Ok(Piece::Rows(found, rows))
+    Ok(Piece::Rows(found, Box::new(rows)))
 }
 
 /// The sources of one format.
@@ -627,7 +628,7 @@ fn read_lines(
         let mut chunks = Vec::with_capacity(cores);
         while chunks.len() < cores {
             match opened.next_chunk(rows)? {
-                Some(chunk) => chunks.push(chunk),
+                Some(chunk) => chunks.push(holes::close(chunk, opened.bytes_read(), rows)),
                 None => break,
             }
         }

@@ -5,8 +5,12 @@ mod budget;
 mod builder;
 mod column;
 mod join;
+mod lagging;
 mod printable;
+mod renames;
 mod rows;
+mod sentinel;
+mod streams;
 mod zip;
 
 use std::collections::BTreeMap;
@@ -16,7 +20,7 @@ pub(crate) use budget::cells;
 pub use builder::{BuildOptions, NoRows, RunBuilder};
 pub use column::Column;
 pub(crate) use printable::{message, printable};
-pub use rows::Rows;
+pub use rows::{Mark, Rows};
 
 /// One training job's history in columns. Rows are in order of attempt, then step.
 #[derive(Debug, Clone, Default)]

@@ -162,6 +162,19 @@ pub enum AliasError {
         /// Why it does not compile.
         source: regex::Error,
     },
+    /// A rule is for a signal that does not exist.
+    #[error(
+        "alias table: there is no signal `{name}`; the columns of run.parquet are the signals, and `attempt` and `interval` may be named too"
+    )]
+    Signal {
+        /// The signal as written.
+        name: String,
+    },
+    /// A table beside the built-in one names the step.
+    #[error(
+        "alias table: the step cannot be given another name, since rows are found by it; rename the column to `step`"
+    )]
+    Step,
 }
 
 #[derive(Deserialize)]
@@ -198,9 +211,16 @@ struct Rule {
     scale: f64,
 }
 
-/// The ordered table that maps raw metric names to signals.
+/// The ordered tables that map raw metric names to signals: those of the user before the built-in one.
 #[derive(Debug)]
 pub struct Aliases {
+    mine: Vec<Names>,
+    built_in: Names,
+}
+
+/// The names of one table.
+#[derive(Debug)]
+struct Names {
     drop: Vec<Regex>,
     eval: Option<Regex>,
     eval_loss: Option<Regex>,
@@ -241,60 +261,75 @@ impl Aliases {
 
     /// Parses a table written in the form of `src/signal/aliases.toml`.
     pub fn parse(text: &str) -> Result<Self, AliasError> {
-        let table: Table = toml::from_str(text)?;
-        let rules = table
-            .rule
-            .into_iter()
-            .map(Rule::compile)
-            .collect::<Result<_, _>>()?;
         Ok(Self {
-            drop: table
-                .drop
-                .iter()
-                .map(|p| whole_name(p))
-                .collect::<Result<_, _>>()?,
-            eval: table.eval.as_deref().map(whole_name).transpose()?,
-            eval_loss: table.eval_loss.as_deref().map(whole_name).transpose()?,
-            rules,
+            mine: Vec::new(),
+            built_in: Names::parse(text)?,
         })
     }
 
-    /// Puts the rules of `other` before the rules of this table.
-    #[must_use]
-    pub fn extended(mut self, other: Self) -> Self {
-        let mut rules = other.rules;
-        rules.append(&mut self.rules);
-        self.rules = rules;
-        self.drop.extend(other.drop);
-        self
+    /// Puts a table of the same form before this one: what it says of a name counts, whatever this one says.
+    ///
+    /// # Errors
+    /// Where the table is not of that form, names a signal that does not exist, or gives the step another name.
+    pub fn extended(mut self, text: &str) -> Result<Self, AliasError> {
+        let names = Names::parse(text)?;
+        if names.rules.iter().any(|r| r.signal == "step") {
+            return Err(AliasError::Step);
+        }
+        self.mine.insert(0, names);
+        Ok(self)
     }
 
     /// Says what a raw name means. Case and surrounding space do not matter; the `Train ` prefix of Composer's
     /// console and the `<run> - ` prefix of the W&B chart export are taken off first.
     pub fn meaning(&self, raw: &str) -> Meaning {
         let name = undecorated(raw.trim());
+        if let Some(meaning) = self.mine.iter().find_map(|names| names.meaning(name)) {
+            return meaning;
+        }
         if let Some((_, signal)) = COMMON.iter().find(|(alias, _)| *alias == name) {
             return Meaning::Signal {
                 name: (*signal).to_owned(),
                 scale: 1.0,
             };
         }
+        let meaning = self.built_in.meaning(name);
+        meaning.unwrap_or_else(|| canonical(name))
+    }
+}
+
+impl Names {
+    fn parse(text: &str) -> Result<Self, AliasError> {
+        let table: Table = toml::from_str(text)?;
+        let drop = table.drop.iter().map(|p| whole_name(p));
+        Ok(Self {
+            drop: drop.collect::<Result<_, _>>()?,
+            eval: table.eval.as_deref().map(whole_name).transpose()?,
+            eval_loss: table.eval_loss.as_deref().map(whole_name).transpose()?,
+            rules: table
+                .rule
+                .into_iter()
+                .map(Rule::compile)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What the table says of a name, if it says anything.
+    fn meaning(&self, name: &str) -> Option<Meaning> {
+        let is = |pattern: &Option<Regex>| pattern.as_ref().is_some_and(|r| r.is_match(name));
         if self.drop.iter().any(|r| r.is_match(name)) {
-            return Meaning::Drop;
+            return Some(Meaning::Drop);
         }
-        if self.eval_loss.as_ref().is_some_and(|r| r.is_match(name)) {
-            return Meaning::Signal {
+        if is(&self.eval_loss) {
+            return Some(Meaning::Signal {
                 name: "val_loss".to_owned(),
                 scale: 1.0,
-            };
+            });
         }
-        if self.eval.as_ref().is_some_and(|r| r.is_match(name)) {
-            return Meaning::Other;
+        if is(&self.eval) {
+            return Some(Meaning::Other);
         }
-        self.rules
-            .iter()
-            .find_map(|r| r.meaning(name))
-            .unwrap_or_else(|| canonical(name))
+        self.rules.iter().find_map(|r| r.meaning(name))
     }
 }
 
@@ -312,6 +347,10 @@ fn canonical(name: &str) -> Meaning {
 
 impl Rule {
     fn compile(raw: RawRule) -> Result<Self, AliasError> {
+        let counter = matches!(raw.signal.as_str(), "step" | "attempt" | "interval");
+        if !counter && signal(&raw.signal).is_none() {
+            return Err(AliasError::Signal { name: raw.signal });
+        }
         Ok(Self {
             names: whole_name(&raw.names)?,
             signal: raw.signal,
@@ -446,15 +485,40 @@ mod tests {
     }
 
     #[test]
-    fn a_users_rule_goes_first() {
-        let mine = "[[rule]]\nsignal = \"loss\"\nnames = 'my_objective'\n";
-        let table = Aliases::built_in().extended(Aliases::parse(mine).expect("valid"));
-        assert_eq!(
-            table.meaning("my_objective"),
-            Meaning::Signal {
-                name: "loss".into(),
-                scale: 1.0
-            }
-        );
+    fn a_users_table_goes_first_whatever_the_built_in_one_says() {
+        let mine = "drop = ['loss']\neval = 'probe/.*'\neval_loss = 'dev_nll'\n\
+                    [[rule]]\nsignal = \"loss\"\nnames = 'my_objective|eval_of_training|system/loss'\n\
+                    [[rule]]\nsignal = \"step_time\"\nscale = 0.001\nnames = 'lr'\n\
+                    [[rule]]\nsignal = \"grad_norm\"\nper = \"block\"\nnames = 'block_(\\d+)_grad'\n";
+        let table = Aliases::built_in().extended(mine).expect("valid");
+        let signal = |name: &str, scale| Meaning::Signal {
+            name: name.to_owned(),
+            scale,
+        };
+        for (raw, meaning) in [
+            ("my_objective", signal("loss", 1.0)),
+            ("eval_of_training", signal("loss", 1.0)),
+            ("system/loss", signal("loss", 1.0)),
+            ("loss", Meaning::Drop),
+            ("probe/loss", Meaning::Other),
+            ("dev_nll", signal("val_loss", 1.0)),
+            ("lr", signal("step_time", 0.001)),
+            ("block_7_grad", signal("grad_norm/7", 1.0)),
+            ("train/loss", signal("loss", 1.0)),
+        ] {
+            assert_eq!(table.meaning(raw), meaning, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_users_table_that_says_nothing_that_can_be_done_is_refused() {
+        let refused = |text: &str| match Aliases::built_in().extended(text) {
+            Ok(_) => String::new(),
+            Err(e) => e.to_string(),
+        };
+        assert!(refused("[[rule]]\nsignal = \"losss\"\nnames = 'x'\n").contains("`losss`"));
+        assert!(refused("[[rule]]\nsignal = \"step\"\nnames = 'x'\n").contains("step"));
+        assert!(refused("[[rule]]\nsignal = \"loss\"\nnames = '('\n").contains("`(`"));
+        assert!(refused("rules = 1\n").contains("rules"));
     }
 }

@@ -27,8 +27,16 @@ pub(super) struct Args {
     /// Name or id of the run to read of a database that holds several, instead of the newest
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Names of metrics that go before the built-in ones (form: src/signal/aliases.toml)
-    #[arg(long, value_name = "FILE")]
+    /// TOML file with names of metrics, which go before the built-in ones. One signal a rule:
+    ///
+    /// [[rule]]
+    /// signal = "loss"
+    /// names = '`my_objective|train/nll`'
+    ///
+    /// `names` is a regular expression for the whole name, in which case does not matter. `scale = 0.001` multiplies
+    /// the values; `per = "layer"` and a group in the pattern make one column a layer; `drop = ['tmp/.*']` at the top
+    /// leaves metrics out. Signals are the columns of run.parquet.
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     aliases: Option<PathBuf>,
 }
 

@@ -32,8 +32,16 @@ pub(super) struct Reading {
     /// Name or id of the run to read of a database that holds several, instead of the newest
     #[arg(long = "run", value_name = "NAME")]
     pub(super) run_name: Option<String>,
-    /// Names of metrics that go before the built-in ones (form: src/signal/aliases.toml)
-    #[arg(long, value_name = "FILE")]
+    /// TOML file with names of metrics, which go before the built-in ones. One signal a rule:
+    ///
+    /// [[rule]]
+    /// signal = "loss"
+    /// names = '`my_objective|train/nll`'
+    ///
+    /// `names` is a regular expression for the whole name, in which case does not matter. `scale = 0.001` multiplies
+    /// the values; `per = "layer"` and a group in the pattern make one column a layer; `drop = ['tmp/.*']` at the top
+    /// leaves metrics out. Signals are the columns of run.parquet.
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub(super) aliases: Option<PathBuf>,
 }
 
@@ -102,7 +110,7 @@ pub(super) fn aliases(file: Option<&Path>) -> anyhow::Result<Aliases> {
     };
     let at = || path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(at)?;
-    Ok(Aliases::built_in().extended(Aliases::parse(&text).with_context(at)?))
+    Aliases::built_in().extended(&text).with_context(at)
 }
 
 impl Input {

@@ -69,7 +69,7 @@ fn record(text: &[u8]) -> Option<Header<'_>> {
 
 /// A line of `log.txt`: its step, which of the words it has, and the value as printed.
 fn entry<'a>(piece: &Piece<'a>) -> Option<(u64, usize, &'a [u8])> {
-    let text = piece.text;
+    let text = piece.own;
     if !text.first()?.is_ascii_digit() {
         return None;
     }
@@ -104,7 +104,7 @@ impl Records for Build {
             self.fields.read(&header, piece, rows);
         } else if let Some((step, word, text)) = entry(piece) {
             self.entry(step, word, text, piece, rows);
-        } else if let Some(rest) = piece.peeled().strip_prefix(b"validation loss: ") {
+        } else if let Some(rest) = piece.own.strip_prefix(b"validation loss: ") {
             self.validation = Cursor::new(rest).number();
         }
     }

@@ -52,7 +52,7 @@ const SMALL_RATE: f64 = 0.01;
 fn sniff(head: &[u8]) -> u8 {
     let (mut under, mut found) = (false, false);
     each_piece(head, |p| {
-        let text = p.peeled();
+        let text = p.own;
         under |= header(text).is_some();
         found |= under && field(text).is_some_and(|(trains, ..)| trains);
     });
@@ -109,10 +109,9 @@ impl Default for Blocks {
     }
 }
 
-/// Times are in hours, and the counter of batches is that of the batch's start.
+/// The counter of batches is that of the batch's start.
 fn column(name: &str) -> Option<&str> {
     match name {
-        "time/total" | "wall_clock/total" => Some("elapsed_hours"),
         "time/batch" | "trainer/global_step" => None,
         name => Some(name),
     }
@@ -120,7 +119,7 @@ fn column(name: &str) -> Option<&str> {
 
 impl Records for Blocks {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
-        let text = piece.peeled();
+        let text = piece.own;
         if let Some(step) = header(text) {
             self.header = Some(step);
         } else if let Some((trains, name, value)) = field(text) {
@@ -211,10 +210,10 @@ fn event(text: &[u8], rows: &mut Rows) {
         ("Loading checkpoint at ", EventKind::Loaded),
     ];
     for (words, kind) in EVENTS {
-        if let Some(path) = fields::after(text, words).and_then(fields::path) {
-            if let Some((batches, _)) = fields::step_after(path.as_bytes(), "-ba") {
-                rows.mark(kind, Some(batches), Some(path));
-            }
+        if let Some(path) = fields::after(text, words).and_then(fields::path)
+            && let Some((batches, _)) = fields::step_after(path.as_bytes(), "-ba")
+        {
+            rows.mark(kind, Some(batches), Some(path));
         }
     }
     if text.ends_with(b"Starting training...") {
@@ -241,7 +240,7 @@ mod tests {
             assert_eq!(column(&rows, "l2_norm/grad/global")[0], Some(1.2345));
             let validation = column(&rows, "metrics/eval/LanguageCrossEntropy");
             assert_eq!(validation, [None, Some(10.75), None, None, None]);
-            assert_eq!(column(&rows, "elapsed_hours")[0], Some(0.0025));
+            assert_eq!(column(&rows, "time/total")[0], Some(0.0025));
             assert!(
                 column(&rows, "lr-DecoupledAdamW/group0")
                     .iter()

@@ -2,6 +2,8 @@
 
 mod chat;
 
+use std::collections::BTreeMap;
+
 use crate::ingest::Ingester;
 use crate::ingest::Reader;
 use crate::ingest::fields;
@@ -142,6 +144,7 @@ impl Records for Engine {
     fn settle(rows: &mut Rows) {
         late::settle(rows);
         ranks::once(rows);
+        saved_paths(rows);
     }
 }
 
@@ -211,7 +214,7 @@ impl Shared {
                     .entry("framework_version".to_owned())
                     .or_insert(version);
             }
-        } else if fields::after(text, "[Torch] ").is_some() {
+        } else if fields::after(text, "global_step").is_some_and(|t| !t.starts_with(b"=")) {
             checkpoint(text, rows);
         } else if fields::after(text, "/global_step=").is_some() {
             let mut cursor = Cursor::new(fields::after(text, ", CurrSamplesPerSec=")?);
@@ -247,10 +250,15 @@ fn note(report: &Report, rows: &mut Rows) {
     }
 }
 
-/// Lines of the checkpoint engine. A save is of many files; only its end says that all are on disk.
-fn checkpoint(text: &[u8], rows: &mut Rows) {
+/// Lines about checkpoints, of the engine and of its checkpoint engine. A save is of many files; only its end says that
+/// all are on disk. Trainers on top of the engine print them too.
+pub(super) fn checkpoint(text: &[u8], rows: &mut Rows) {
     let step = |t| fields::step_after(t, "global_step").map(|(step, _)| step);
-    if let Some(tag) = fields::after(text, "[Torch] Checkpoint ") {
+    if let Some(path) = fields::after(text, "Saving model checkpoint: ") {
+        if step(path).is_some() {
+            rows.mark(EventKind::SaveStarted, step(path), folder(path));
+        }
+    } else if let Some(tag) = fields::after(text, "[Torch] Checkpoint ") {
         let saved = fields::after(tag, "is ready now!").is_some();
         let kind = if saved {
             EventKind::Saved
@@ -264,6 +272,20 @@ fn checkpoint(text: &[u8], rows: &mut Rows) {
         && step(path).is_some()
     {
         rows.mark(EventKind::Loaded, step(path), folder(path));
+    }
+}
+
+/// The end of a save names no path: it is that of its start.
+pub(super) fn saved_paths(rows: &mut Rows) {
+    let mut begun: BTreeMap<u64, String> = BTreeMap::new();
+    for mark in &mut rows.marks {
+        match (mark.kind, mark.step, &mark.path) {
+            (EventKind::SaveStarted, Some(step), Some(path)) => {
+                begun.insert(step, path.clone());
+            }
+            (EventKind::Saved, Some(step), None) => mark.path = begun.get(&step).cloned(),
+            _ => {}
+        }
     }
 }
 
@@ -336,6 +358,27 @@ mod tests {
         assert!(!rows.facts.contains_key("adam_beta2"));
         let rows = read("step=10, skipped=2\nsteps: 10 of 20\nsteps: x loss: 1 iter time (s): 2\n");
         assert!(rows.steps.is_empty());
+    }
+
+    #[test]
+    fn a_save_is_of_many_files_and_of_many_ranks() {
+        let rows = read(
+            "steps: 500 loss: 2.5 iter time (s): 1.0 samples/sec: 4.0\n\
+             [2026-03-01 12:00:00,1] [INFO] [logging.py:96:log_dist] [Rank 0] Saving model checkpoint: /c/global_step500/mp_rank_00_model_states.pt\n\
+             [Torch] Saved /c/global_step500/zero_pp_rank_6_mp_rank_00_optim_states.pt.\n\
+             [Torch] Checkpoint global_step500 is ready now!\n[Torch] Checkpoint global_step500 is ready now!\n",
+        );
+        let got: Vec<_> = rows
+            .marks
+            .iter()
+            .map(|m| (m.kind, m.step, m.path.as_deref()))
+            .collect();
+        let path = Some("/c/global_step500");
+        let expected = [
+            (EventKind::SaveStarted, Some(500), path),
+            (EventKind::Saved, Some(500), path),
+        ];
+        assert_eq!(got, expected);
     }
 
     #[test]

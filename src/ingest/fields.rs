@@ -151,17 +151,11 @@ impl Clock {
         }
     }
 
-    /// The first `YYYY-MM-DD HH:MM:SS[.,]fff` of a line, with a space or a `T` between.
-    pub(super) fn find(&mut self, line: &[u8]) -> Option<f64> {
-        let mut from = 0;
-        while let Some(at) = memchr::memchr(b'-', &line[from..]) {
-            from += at + 1;
-            let start = from.checked_sub(5);
-            if let Some(time) = start.and_then(|s| self.read(&line[s..])) {
-                return Some(time);
-            }
-        }
-        None
+    /// The last `YYYY-MM-DD HH:MM:SS[.,]fff` of a text, with a space or a `T` between: what launchers print comes
+    /// before what the program prints.
+    pub(super) fn find(&mut self, text: &[u8]) -> Option<f64> {
+        let mut dashes = memchr::memrchr_iter(b'-', text);
+        dashes.find_map(|dash| self.read(&text[dash.checked_sub(4)?..]))
     }
 
     fn read(&mut self, text: &[u8]) -> Option<f64> {
@@ -183,8 +177,13 @@ impl Clock {
     }
 }
 
-/// Milliseconds since 1970 of `MM/DD/YYYY HH:MM:SS` at the start, read as UTC.
+/// Milliseconds since 1970 of the last `MM/DD/YYYY HH:MM:SS` of a text, read as UTC.
 pub(super) fn american_time(text: &[u8]) -> Option<f64> {
+    let mut slashes = memchr::memrchr_iter(b'/', text);
+    slashes.find_map(|slash| american(&text[slash.checked_sub(2)?..]))
+}
+
+fn american(text: &[u8]) -> Option<f64> {
     let (date, rest) = text.split_first_chunk::<10>()?;
     let clock = rest.strip_prefix(b" ")?.first_chunk::<8>()?;
     let [m0, m1, b'/', d0, d1, b'/', y0, y1, y2, y3] = *date else {
@@ -382,7 +381,10 @@ pub(super) mod tests {
         let mut clock = Clock::new();
         let noon = 1_772_366_400_000.0;
         for (line, after) in [
-            ("[titan] 2026-03-01 12:00:01,123 - root - INFO", 1123.0),
+            (
+                "2026-02-01T10:00:00Z [titan] 2026-03-01 12:00:01,123 - root - INFO",
+                1123.0,
+            ),
             ("[2026-03-01 12:00:00,954794][I]", 954.794),
             ("a-b 2026-03-01T12:00:00 - 2 - x", 0.0),
             ("2026-02-30 24:61:00 2026-03-01 12:00:00.5", 500.0),

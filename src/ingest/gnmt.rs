@@ -87,6 +87,8 @@ impl Default for Gnmt {
 }
 
 impl Records for Gnmt {
+    const ONE_ROW_A_STEP: bool = false;
+
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         // A validation row is that of one batch, at the iteration of the validation set.
         let Some(record) = Record::of(piece.text).filter(|r| r.training) else {

@@ -111,18 +111,19 @@ fn kept(name: &str) -> Option<&str> {
     step_rank(name).is_none().then_some(name)
 }
 
-/// Lines that are worth keeping as facts, and their names there.
+/// Lines that are worth keeping as facts, and their names there. They are indented by two spaces, of which a launcher may
+/// take one away.
 const FACTS: [(&str, &str); 7] = [
-    ("  Num Epochs = ", steps::EPOCHS),
-    ("  Num update steps per epoch = ", steps::PER_EPOCH),
-    ("  Total optimization steps = ", steps::TOTAL),
-    ("  Num examples = ", "num_examples"),
+    (" Num Epochs = ", steps::EPOCHS),
+    (" Num update steps per epoch = ", steps::PER_EPOCH),
+    (" Total optimization steps = ", steps::TOTAL),
+    (" Num examples = ", "num_examples"),
     (
-        "  Instantaneous batch size per device = ",
+        " Instantaneous batch size per device = ",
         "per_device_train_batch_size",
     ),
     (
-        "  Total train batch size (w. parallel, distributed & accumulation) = ",
+        " Total train batch size (w. parallel, distributed & accumulation) = ",
         "total_train_batch_size",
     ),
     ("logging_steps=", steps::LOGGING),
@@ -161,7 +162,7 @@ impl Default for HfConsole {
 
 impl Records for HfConsole {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
-        let mut rest = piece.peeled();
+        let mut rest = piece.own;
         if rest.trim_ascii().is_empty() {
             self.cleared = true;
             return;
@@ -297,8 +298,24 @@ fn event(text: &[u8], rows: &mut Rows) {
         let path = fields::path(path);
         let step = path.as_deref().and_then(fields::step_of_path);
         rows.mark(EventKind::SaveStarted, step, path);
+    } else if let Some(rest) = fields::after(text, "Fast-forwarding the dataloader past ") {
+        fast_forwarded(rest, rows);
     } else {
         fact(text, rows);
+    }
+}
+
+/// `3 epochs and 40 batches`: a resumed run reads on where it stopped. Without the line its data begin anew.
+fn fast_forwarded(rest: &[u8], rows: &mut Rows) {
+    let mut cursor = records::Cursor::new(rest);
+    let read = |cursor: &mut records::Cursor<'_>| {
+        let epochs = cursor.digits()?;
+        cursor.eat(" epochs and ")?;
+        Some((epochs, cursor.digits()?))
+    };
+    if let Some((epochs, batches)) = read(&mut cursor) {
+        let value = format!("{epochs} epochs and {batches} batches");
+        rows.facts.insert("data_fast_forwarded".to_owned(), value);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::ingest::Ingester;
 use crate::ingest::LineReader;
 use crate::ingest::Reader;
 use crate::ingest::jsonl::JsonLines;
+use crate::ingest::records;
 use crate::run::Rows;
 
 /// LLaMA-Factory's `trainer_log.jsonl`. Loss is the mean since the line before; steps count from 1.
@@ -43,9 +44,12 @@ pub(super) const MS_SWIFT: Ingester = Ingester {
     reader: Reader::Lines(|_| Box::new(HfJsonl)),
 };
 
-fn objects(head: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
-    lines.filter(|l| l.starts_with(b"{") && l.ends_with(b"}"))
+/// Whether the start of a log has an object that is one by `is_ours`.
+fn any_object(head: &[u8], is_ours: impl Fn(&[u8]) -> bool) -> bool {
+    records::any(head, |p| {
+        let line = p.own.trim_ascii();
+        line.starts_with(b"{") && line.ends_with(b"}") && is_ours(line)
+    })
 }
 
 fn has(line: &[u8], text: &str) -> bool {
@@ -54,13 +58,13 @@ fn has(line: &[u8], text: &str) -> bool {
 
 fn sniff_llama_factory(head: &[u8]) -> u8 {
     let ours = |l: &[u8]| has(l, "\"current_steps\":") && has(l, "\"total_steps\":");
-    if objects(head).any(ours) { 80 } else { 0 }
+    if any_object(head, ours) { 80 } else { 0 }
 }
 
 /// Surer than a `trainer_state.json`: the last line has a history in it too.
 fn sniff_ms_swift(head: &[u8]) -> u8 {
     let ours = |l: &[u8]| has(l, "\"global_step/max_steps\":") || fraction(l).is_some();
-    if objects(head).any(ours) { 97 } else { 0 }
+    if any_object(head, ours) { 97 } else { 0 }
 }
 
 /// Newer versions count as `"iteration": "10/100"`.

@@ -5,6 +5,7 @@ mod scan;
 use std::collections::HashMap;
 
 use crate::ingest::number;
+use crate::ingest::records;
 use crate::ingest::text;
 use crate::ingest::{Ingester, LineReader, Reader};
 use crate::run::{EventKind, Rows};
@@ -29,12 +30,13 @@ pub(super) const INGESTER: Ingester = Ingester {
 const LOOK_AT: usize = 200;
 
 fn sniff(head: &[u8]) -> u8 {
-    let lines = head
-        .split(|b| *b == b'\n')
-        .map(<[u8]>::trim_ascii)
-        .filter(|l| l.starts_with(b"{"));
-    let mut objects = 0;
-    for line in lines.take(LOOK_AT) {
+    let (mut objects, mut rows, mut left) = (0, 0, LOOK_AT);
+    records::each_piece(head, |piece| {
+        let line = piece.own.trim_ascii();
+        if rows > 0 || left == 0 || !line.starts_with(b"{") {
+            return;
+        }
+        left -= 1;
         let (mut has_step, mut others) = (false, 0);
         let whole = Scanner::new(line).walk(
             &mut |key, _| match step_rank(&String::from_utf8_lossy(key)) {
@@ -42,14 +44,14 @@ fn sniff(head: &[u8]) -> u8 {
                 None => others += 1,
             },
         );
-        if whole.is_ok() {
-            objects += 1;
-        }
-        if whole.is_ok() && has_step && others > 0 {
-            return 50;
-        }
+        objects += usize::from(whole.is_ok());
+        rows += usize::from(whole.is_ok() && has_step && others > 0);
+    });
+    match (rows, objects) {
+        (0, 0 | 1) => 0,
+        (0, _) => 5,
+        _ => 50,
     }
-    if objects > 1 { 5 } else { 0 }
 }
 
 pub(super) struct JsonLines;
@@ -58,10 +60,10 @@ impl LineReader for JsonLines {
     fn chunk(&self, chunk: &[u8], rows: &mut Rows) {
         let mut keys = Keys::default();
         let mut values: Vec<(usize, f64)> = Vec::new();
-        text::pieces(chunk, |line, piece| {
-            let object = piece.trim_ascii();
+        records::each_piece(chunk, |piece| {
+            let object = piece.own.trim_ascii();
             if object.starts_with(b"{") {
-                read_object(object, line, rows, &mut keys, &mut values);
+                read_object(object, piece.line, rows, &mut keys, &mut values);
             }
         });
     }

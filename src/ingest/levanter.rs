@@ -135,6 +135,8 @@ struct Bars {
 }
 
 impl Records for Bars {
+    const ONE_ROW_A_STEP: bool = false;
+
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         let mut rest = piece.text;
         let mut any = false;

@@ -148,11 +148,12 @@ fn value_end(rest: &[u8], at: usize) -> usize {
     memchr::memmem::find(&rest[start..], b"  ").map_or(rest.len(), |len| start + len)
 }
 
-/// The time in `INFO    26-03-01 12:00:00.000000 - 0:00:10 - `.
+/// The time in `INFO    26-03-01 12:00:00.000000 - 0:00:10 - `, the last of what stands before a record.
 fn time(before: &[u8]) -> Option<f64> {
     const LEN: usize = "26-03-01 12:00:00.000000".len();
-    let end = memchr::memmem::find(before, b" - ")?;
-    let short = before[..end].last_chunk::<LEN>()?;
+    let elapsed = before.strip_suffix(b" - ")?;
+    let end = memchr::memmem::rfind(elapsed, b" - ")?;
+    let short = elapsed[..end].last_chunk::<LEN>()?;
     let mut full = [0; LEN + 2];
     full[..2].copy_from_slice(b"20");
     full[2..].copy_from_slice(short);

@@ -41,6 +41,8 @@ fn sniff(head: &[u8]) -> u8 {
 
 struct Record<'a> {
     epoch: u64,
+    /// Micro-batches and updates so far.
+    micro: u64,
     step: u64,
     fields: Cursor<'a>,
 }
@@ -51,12 +53,13 @@ impl<'a> Record<'a> {
         cursor.find("Epoch ")?;
         let epoch = cursor.digits()?;
         cursor.eat(" | iter ")?;
-        cursor.digits()?;
+        let micro = cursor.digits()?;
         cursor.eat(" step ")?;
         let step = cursor.digits()?;
         cursor.eat(" |")?;
         Some(Self {
             epoch,
+            micro,
             step,
             fields: cursor,
         })
@@ -84,14 +87,14 @@ impl Records for LitGpt {
         if let Some(record) = Record::of(piece.text) {
             rows.begin(record.step);
             self.epoch.set("epoch", record.epoch as f64, rows);
-            if self.fields(record.fields, rows).is_none() {
+            if self.fields(&record, rows).is_none() {
                 let what = "not a whole record; what is whole was kept";
                 self.torn.lose(piece.line, what, piece.text, rows);
             }
-        } else if let Some(folder) = piece.peeled().strip_prefix(b"Saving checkpoint to ") {
+        } else if let Some(folder) = piece.own.strip_prefix(b"Saving checkpoint to ") {
             let path = fields::path(folder);
             rows.mark(EventKind::SaveStarted, step_of(path.as_deref()), path);
-        } else if let Some(path) = piece.peeled().strip_prefix(b"Resuming training from ") {
+        } else if let Some(path) = piece.own.strip_prefix(b"Resuming training from ") {
             let path = fields::path(path);
             rows.mark(EventKind::Loaded, step_of(path.as_deref()), path);
         }
@@ -108,7 +111,8 @@ impl Records for LitGpt {
 }
 
 impl LitGpt {
-    fn fields(&mut self, mut cursor: Cursor<'_>, rows: &mut Rows) -> Option<()> {
+    fn fields(&mut self, record: &Record<'_>, rows: &mut Rows) -> Option<()> {
+        let mut cursor = record.fields;
         cursor.eat(" loss train: ")?;
         let loss = cursor.number()?;
         cursor.eat(",")?;
@@ -120,7 +124,10 @@ impl LitGpt {
         cursor.find("| iter time: ")?;
         let time = cursor.number()?;
         cursor.eat(" ms")?;
-        self.time.set("step_time_ms", time, rows);
+        // The time is that of one micro-batch.
+        let many = record.micro.checked_div(record.step)?;
+        self.time
+            .set("step_time_ms", time * many.max(1) as f64, rows);
         Some(())
     }
 }
@@ -156,7 +163,7 @@ mod tests {
             assert!(column(&rows, "loss")[2].is_some_and(f64::is_nan));
             let val = column(&rows, "val_loss");
             assert_eq!(val, [None, Some(9.6), None, Some(9.1), None]);
-            assert_eq!(column(&rows, "step_time_ms")[0], Some(301.22));
+            assert_eq!(column(&rows, "step_time_ms")[0], Some(301.22 * 16.0));
             assert_eq!(column(&rows, "loss")[4], None);
             assert_eq!(marks(&rows, EventKind::Saved), [(2, Some(5))]);
             assert_eq!(rows.losses.len(), 1);

@@ -82,7 +82,7 @@ impl Records for LlmC {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         match record(piece.text) {
             Some(header) => self.row(&header, piece, rows),
-            None => self.other(piece.peeled(), rows),
+            None => self.other(piece.own, rows),
         }
     }
 

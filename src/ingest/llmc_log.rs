@@ -38,7 +38,7 @@ const ENOUGH: usize = 2;
 
 fn sniff(head: &[u8]) -> u8 {
     let is_record = |p: &Piece<'_>| {
-        step(p.peeled()).is_some_and(|(_, rest)| {
+        step(p.own).is_some_and(|(_, rest)| {
             KEYS[..3]
                 .iter()
                 .any(|(k, _)| rest.starts_with(k.as_bytes()))
@@ -70,7 +70,7 @@ struct Log {
 
 impl Records for Log {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
-        let text = piece.peeled();
+        let text = piece.own;
         let Some((step, fields)) = step(text) else {
             return;
         };

@@ -72,7 +72,7 @@ fn sniff_metrics(head: &[u8]) -> u8 {
     let ours = |line: &[u8]| {
         line.starts_with(b"{") && has(line, "\"learning/loss\":") && has(line, "\"step\":")
     };
-    if !records::any(head, |p| ours(p.text)) {
+    if !records::any(head, |p| ours(p.own)) {
         return 0;
     }
     match (jsonl::INGESTER.sniff)(head) {
@@ -116,6 +116,8 @@ fn column(name: &str) -> &str {
 }
 
 impl Records for Completed {
+    const ONE_ROW_A_STEP: bool = false;
+
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         let Some((step, body)) = record(piece.text) else {
             event(piece.text, rows);

@@ -2,11 +2,13 @@
 
 mod event;
 mod line;
+mod progress;
 mod settle;
 
 use crate::ingest::Ingester;
 use crate::ingest::LineReader;
 use crate::ingest::Reader;
+use crate::ingest::peel;
 use crate::ingest::text;
 use crate::run::Rows;
 
@@ -51,6 +53,10 @@ const TORN: &str = "\u{1}torn";
 fn sniff(head: &[u8]) -> u8 {
     if line::header(&line::anchor(), head, 0).is_some() {
         95
+    } else if progress::sniff(head) {
+        60
+    } else if event::sniff(head) {
+        20
     } else {
         0
     }
@@ -62,9 +68,11 @@ impl LineReader for Console {
     fn chunk(&self, chunk: &[u8], rows: &mut Rows) {
         let mut lines = Lines::new();
         let events = Events::new();
+        let mut scratch = Vec::new();
         text::pieces(chunk, |number, piece| {
-            if !lines.read(number, piece, rows) {
-                events.read(piece, rows);
+            let line = peel::plain(piece, &mut scratch);
+            if !lines.read(number, line, rows) {
+                events.read(peel::peel(line).rest, rows);
             }
         });
         lines.finish(rows);
@@ -367,6 +375,64 @@ mod tests {
             (1, EventKind::Deleted, Some(3), Some("/c")),
         ];
         assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn saves_of_deepspeed_under_a_fork() {
+        let rows = read(
+            " iteration 512/ 512 | lm_loss: 2.0E+00 |\n\
+             [2026-03-01 12:00:00,1] [INFO] [logging.py:96:log_dist] [Rank 0] Saving model checkpoint: /c/global_step512/mp_rank_00_model_states.pt\n\
+             [2026-03-01 12:00:01,1] [INFO] [torch_checkpoint_engine.py:33:commit] [Torch] Checkpoint global_step512 is ready now!\n\
+             [2026-03-01 12:00:01,2] [INFO] [torch_checkpoint_engine.py:33:commit] [Torch] Checkpoint global_step512 is ready now!\n  \
+             successfully saved checkpoint at iteration 512 to /c\n\
+             [Torch] Loaded checkpoint from /c/global_step512/mp_rank_00_model_states.pt.\n\
+             [Torch] Loaded checkpoint from /c/global_step512/zero_pp_rank_0_mp_rank_00_optim_states.pt.\n",
+        );
+        let got: Vec<_> = rows
+            .marks
+            .iter()
+            .map(|m| (m.kind, m.step, m.path.as_deref()))
+            .collect();
+        let path = Some("/c/global_step512");
+        let expected = [
+            (EventKind::SaveStarted, Some(512), path),
+            (EventKind::Saved, Some(512), path),
+            (EventKind::Loaded, Some(512), path),
+        ];
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn the_file_of_progress_tells_starts_and_what_is_on_disk() {
+        let at = |what: &str| format!("2026-03-01 12:00:00\tJob ID: 7\t# GPUs: 8\t{what}\n");
+        let saved = "Saved checkpoint\tIteration: 1000\tJob throughput: 401.2 TFLOP/s/GPU\tTokens (in billions): 1.23";
+        let text: String = [
+            "Starting job",
+            saved,
+            "Saving async checkpoint\tIteration: 2000",
+            "Saved async checkpoint\tIteration: 2000",
+            "Saving async checkpoint\tIteration: 3000",
+            "Deleted checkpoint\tIteration: 1000",
+            "Starting job",
+            "Saved async local checkpoint\tIteration: 2500",
+            "Something else\tIteration: 9",
+        ]
+        .map(at)
+        .concat();
+        assert_eq!(sniff(text.as_bytes()), 60);
+        let rows = read(&text);
+        assert!(rows.steps.is_empty());
+        assert_eq!(marks(&rows, EventKind::Start).len(), 2);
+        let steps = |kind| {
+            marks(&rows, kind)
+                .into_iter()
+                .filter_map(|m| m.1)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(steps(EventKind::Saved), [1000, 2000, 2500]);
+        assert_eq!(steps(EventKind::SaveStarted), [2000, 3000]);
+        assert_eq!(steps(EventKind::Deleted), [1000]);
+        assert_eq!(rows.facts["world_size"], "8");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) const INGESTER: Ingester = Ingester {
 const LONG: usize = 256 * 1024;
 
 fn sniff(head: &[u8]) -> u8 {
-    if records::any(head, |p| Record::of(p.peeled()).is_some()) {
+    if records::any(head, |p| Record::of(p.own).is_some()) {
         return 90;
     }
     let prints = |text: &str| memchr::memmem::find(head, text.as_bytes()).is_some();
@@ -73,7 +73,7 @@ struct Modded {
 
 impl Records for Modded {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
-        let Some(record) = Record::of(piece.peeled()) else {
+        let Some(record) = Record::of(piece.own) else {
             return;
         };
         rows.begin(record.step);

@@ -92,7 +92,7 @@ impl Records for NanoGpt {
         } else if let Some(found) = evaluation(piece.text) {
             self.evaluation(&found, piece, rows);
         } else {
-            event(piece.peeled(), rows);
+            event(piece.own, rows);
         }
     }
 

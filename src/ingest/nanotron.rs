@@ -99,13 +99,16 @@ fn column(name: &str) -> Option<&str> {
 }
 
 impl Records for Iterations {
+    const ONE_ROW_A_STEP: bool = false;
+
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         let Some(record) = record(piece.text) else {
             event(piece.text, rows);
             return;
         };
         rows.begin(record.step);
-        if let Some(time) = time(record.before) {
+        // Later versions leave out the year.
+        if let Some(time) = fields::american_time(record.before) {
             let slot = rows.slot("time");
             rows.set(slot, time);
         }
@@ -139,12 +142,6 @@ impl Records for Iterations {
             rows.facts.insert("lr_offset".to_owned(), "1".to_owned());
         }
     }
-}
-
-/// `11/01/2026 11:05:18 [INFO|…`. Later versions leave out the year.
-fn time(before: &[u8]) -> Option<f64> {
-    let slash = memchr::memchr(b'/', before)?;
-    fields::american_time(before.get(slash.checked_sub(2)?..)?)
 }
 
 /// The line that a process begins with, and saves. A save is written before training goes on.

@@ -8,7 +8,6 @@ use crate::ingest::fields::Names;
 use crate::ingest::fields::Torn;
 use crate::ingest::late;
 use crate::ingest::number;
-use crate::ingest::peel;
 use crate::ingest::ranks;
 use crate::ingest::records::Console;
 use crate::ingest::records::Cursor;
@@ -45,7 +44,7 @@ fn sniff(head: &[u8]) -> u8 {
     let (mut under, mut found) = (false, false);
     each_piece(head, |p| {
         under |= marker(p.text).is_some();
-        found |= under && field(p.peeled()).is_some_and(|(_, v)| fields::human(v).is_some());
+        found |= under && field(p.own).is_some_and(|(_, v)| fields::human(v).is_some());
     });
     if found { 90 } else { 0 }
 }
@@ -64,7 +63,9 @@ fn marker(text: &[u8]) -> Option<(u64, usize)> {
 
 /// `    train/CE loss=9.512`. Names have a group before a slash.
 fn field(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let text = text.strip_prefix(b"    ")?;
+    // A launcher may add a space to the four, or take one away.
+    let spaces = text.iter().take_while(|b| **b == b' ').count();
+    let text = text.get(spaces..).filter(|_| (3..=5).contains(&spaces))?;
     let middle = memchr::memchr(b'=', text)?;
     let (name, value) = (&text[..middle], &text[middle + 1..]);
     let starts = name.first().is_some_and(u8::is_ascii_alphanumeric);
@@ -102,8 +103,9 @@ fn column(name: &str) -> &str {
 impl Records for Blocks {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
         if let Some((step, at)) = marker(piece.text) {
-            self.marker = Some((step, self.clock.find(&piece.text[..at])));
-        } else if let Some((name, value)) = field(peel::peel(piece.text).rest) {
+            let time = self.clock.find(&piece.text[..at]).or(piece.time);
+            self.marker = Some((step, time));
+        } else if let Some((name, value)) = field(piece.own) {
             self.begin(rows);
             match fields::human(value).filter(|_| !piece.open) {
                 Some(number) => self.set(name, number, rows),

@@ -1,47 +1,112 @@
-//! Takes off what launchers and terminals put around a line: colours, ranks, hosts, times.
+//! Takes off what launchers, loggers and terminals put around a line: colours, ranks, hosts, times, levels.
+
+mod logger;
 
 use crate::ingest::number;
 
-/// Prefixes that may stand one before the other: a container's, a time, a scheduler's, a launcher's.
-const ROUNDS: usize = 4;
+/// Prefixes that may stand one before the other: a container's, a time, a scheduler's, a launcher's, a logger's, and
+/// those that the program itself puts there.
+const ROUNDS: usize = 8;
 /// The longest name of a host, a container or an actor.
 const LONGEST_NAME: usize = 128;
 
-/// A line without the prefixes of launchers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A line without its prefixes.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Peeled<'a> {
     /// What the program itself printed, its leading spaces included.
     pub(super) rest: &'a [u8],
     /// The rank or task that the innermost prefix names: often the rank on its node only.
     pub(super) rank: Option<u32>,
+    /// The time that the innermost prefix names, in milliseconds since 1970, read as UTC.
+    pub(super) time: Option<f64>,
 }
 
-/// Takes launcher prefixes off the front of a line without colours (see [`plain`]).
+/// Takes prefixes off the front of a line without colours (see [`plain`]).
 pub(super) fn peel(line: &[u8]) -> Peeled<'_> {
     let mut peeled = Peeled {
         rest: line,
         rank: None,
+        time: None,
     };
     for _ in 0..ROUNDS {
-        let Some((len, rank)) = prefix(peeled.rest) else {
+        let rest = &peeled.rest[lost_colour(peeled.rest)..];
+        let Some(found) = prefix(rest) else {
             break;
         };
-        peeled.rest = &peeled.rest[len..];
-        peeled.rank = rank.or(peeled.rank);
+        let rest = &rest[found.len..];
+        peeled.rest = &rest[lost_colour(rest)..];
+        peeled.rank = found.rank.or(peeled.rank);
+        peeled.time = found.time.or(peeled.time);
     }
     peeled
 }
 
-/// Length of the prefix at the start, and the rank it names.
-fn prefix(line: &[u8]) -> Option<(usize, Option<u32>)> {
+/// A prefix, and what it names.
+#[derive(Debug, Default, Clone, Copy)]
+struct Prefix {
+    len: usize,
+    rank: Option<u32>,
+    time: Option<f64>,
+}
+
+impl Prefix {
+    fn plain(len: usize) -> Self {
+        Self {
+            len,
+            ..Self::default()
+        }
+    }
+
+    fn of_rank((len, rank): (usize, Option<u32>)) -> Self {
+        Self {
+            len,
+            rank,
+            time: None,
+        }
+    }
+
+    fn stamp(line: &[u8]) -> Option<Self> {
+        logger::stamp(line).map(|s| Self {
+            len: s.len,
+            rank: None,
+            time: s.time,
+        })
+    }
+}
+
+fn prefix(line: &[u8]) -> Option<Prefix> {
+    let tagged = || logger::tagged(line).map(Prefix::plain);
     match line.first()? {
-        b'[' => bracket(line),
-        b'(' => actor(line).map(|len| (len, None)),
-        b' ' => padded_task(line),
-        b'0'..=b'9' => task(line).or_else(|| Some((iso_time(line)?, None))),
-        b's' => slurm_task(line).or_else(|| Some((host(line)?, None))),
-        b if b.is_ascii_alphabetic() => host(line).map(|len| (len, None)),
+        b'[' => bracket(line)
+            .map(Prefix::of_rank)
+            .or_else(|| Prefix::stamp(line))
+            .or_else(tagged),
+        b'(' => actor(line).map(Prefix::plain),
+        b' ' => padded_task(line).map(Prefix::of_rank),
+        b'0'..=b'9' => task(line)
+            .map(Prefix::of_rank)
+            .or_else(|| Prefix::stamp(line)),
+        b if b.is_ascii_alphabetic() => slurm_task(line)
+            .map(Prefix::of_rank)
+            .or_else(|| host(line).or_else(|| container(line)).map(Prefix::plain))
+            .or_else(tagged)
+            .or_else(|| Prefix::stamp(line)),
         _ => None,
+    }
+}
+
+/// Length of a colour at the start of which a collector dropped the escape or wrote it out: `[36m`, `^[[0m`.
+fn lost_colour(line: &[u8]) -> usize {
+    let rest = line.strip_prefix(b"^[").unwrap_or(line);
+    let Some(codes) = rest.strip_prefix(b"[") else {
+        return 0;
+    };
+    let inside = |b: &&u8| b.is_ascii_digit() || **b == b';';
+    let len = codes.iter().take(15).take_while(inside).count();
+    if len > 0 && codes.get(len) == Some(&b'm') {
+        line.len() - codes.len() + len + 1
+    } else {
+        0
     }
 }
 
@@ -71,15 +136,23 @@ fn bracket(line: &[u8]) -> Option<(usize, Option<u32>)> {
     Some((line.len() - one_space(colon).len(), Some(rank)))
 }
 
-/// `(TaskRunner pid=4242, ip=10.0.0.3) `.
+/// `(TaskRunner pid=4242, ip=10.0.0.3) `, of older versions `(pid=4242) `.
 fn actor(line: &[u8]) -> Option<usize> {
-    let pid = memchr::memmem::find(&line[..line.len().min(LONGEST_NAME)], b" pid=")? + 5;
+    let near = &line[..line.len().min(LONGEST_NAME)];
+    let pid = if near.starts_with(b"(pid=") {
+        5
+    } else {
+        memchr::memmem::find(near, b" pid=")? + 5
+    };
     let (_, len) = small(&line[pid..])?;
     let end = pid + len + position(&line[pid + len..], b')')?;
     let between = &line[pid + len..end];
     let named = line[1].is_ascii_alphabetic() || line[1] == b'_';
+    // The colour of the name may end behind it.
+    let rest = &line[end + 1..];
+    let rest = one_space(&rest[lost_colour(rest)..]);
     (named && (between.is_empty() || between.starts_with(b", ip=")))
-        .then(|| line.len() - one_space(&line[end + 1..]).len())
+        .then(|| line.len() - rest.len())
 }
 
 /// `srun --label` pads task numbers to one width.
@@ -106,52 +179,25 @@ fn slurm_task(line: &[u8]) -> Option<(usize, Option<u32>)> {
     Some((line.len() - one_space(rest).len(), Some(rank)))
 }
 
-/// `2026-03-01T12:00:00.123456789Z `, as container runtimes print it. With a space in place of the `T` it is the
-/// program's own.
-fn iso_time(line: &[u8]) -> Option<usize> {
-    let shape = b"0000-00-00T00:00:00";
-    let head = line.get(..shape.len())?;
-    let fits = |(b, s): (&u8, &u8)| {
-        if *s == b'0' {
-            b.is_ascii_digit()
-        } else {
-            b == s
-        }
-    };
-    if !head.iter().zip(shape).all(fits) {
-        return None;
-    }
-    let mut rest = &line[shape.len()..];
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        rest = &fraction[fraction.iter().take_while(|b| b.is_ascii_digit()).count()..];
-    }
-    let zone = match rest.first()? {
-        b'Z' => 1,
-        b'+' | b'-' => {
-            1 + rest[1..]
-                .iter()
-                .take_while(|b| b.is_ascii_digit() || **b == b':')
-                .count()
-        }
-        _ => return None,
-    };
-    rest[zone..]
-        .starts_with(b" ")
-        .then(|| line.len() - rest.len() + zone + 1)
+/// `worker-1: `. Only names with a number in them: words before a colon are mostly keys.
+fn host(line: &[u8]) -> Option<usize> {
+    let (name, rest) = line.split_at(name(line));
+    let last = name.last()?.is_ascii_digit();
+    let numbered = last || (name.contains(&b'.') && name.iter().any(u8::is_ascii_digit));
+    (numbered && rest.starts_with(b": ")).then_some(name.len() + 2)
 }
 
-/// `worker-1: ` and docker's `trainer-1  | `. Only names with a number in them: words before a colon are mostly keys.
-fn host(line: &[u8]) -> Option<usize> {
-    let inside = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    let len = line.iter().take(LONGEST_NAME).take_while(inside).count();
-    let (name, rest) = line.split_at(len);
-    let last = name.last()?.is_ascii_digit();
-    if rest.starts_with(b": ") {
-        let numbered = last || (name.contains(&b'.') && name.iter().any(u8::is_ascii_digit));
-        return numbered.then_some(len + 2);
-    }
+/// docker's `trainer-1  | `, or `trainer | ` where the container has a name of its own.
+fn container(line: &[u8]) -> Option<usize> {
+    let (name, rest) = line.split_at(name(line));
     let spaces = rest.iter().take(64).take_while(|b| **b == b' ').count();
-    (spaces > 0 && last && rest[spaces..].starts_with(b"| ")).then_some(len + spaces + 2)
+    (spaces > 0 && rest[spaces..].starts_with(b"| ")).then_some(name.len() + spaces + 2)
+}
+
+/// Length of the name of a host or a container at the start.
+fn name(line: &[u8]) -> usize {
+    let inside = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    line.iter().take(LONGEST_NAME).take_while(inside).count()
 }
 
 fn one_space(rest: &[u8]) -> &[u8] {
@@ -246,8 +292,8 @@ mod tests {
             ("[1,3]<stdout>:steps: 10", "steps: 10", Some(3)),
             ("[1,3]<stderr>: \t Train x: 1", "\t Train x: 1", Some(3)),
             (
-                "slurm_procid 4 : 2026-03-01 12:00:00 | INFO",
-                "2026-03-01 12:00:00 | INFO",
+                "slurm_procid 4 : 2026-03-01 12:00:00 | INFO | s:1",
+                "s:1",
                 Some(4),
             ),
             (
@@ -259,6 +305,17 @@ mod tests {
             ("[pod/train-0/main] s:1 tel:2", "s:1 tel:2", None),
             ("2026-03-01T12:00:00.123456789Z s:1", "s:1", None),
             ("2026-03-01T12:00:00+00:00 s:1", "s:1", None),
+            ("(pid=4242) step:12", "step:12", None),
+            ("[36m(TaskRunner pid=4242)[0m step:12", "step:12", None),
+            ("^[[36m(pid=7)^[[0m step:12", "step:12", None),
+            (
+                "[default1]:2026-03-01 12:00:00,123 - root - INFO - s:1",
+                "s:1",
+                Some(1),
+            ),
+            ("12:34:56 3: s:1", "s:1", Some(3)),
+            ("INFO:root:s:1", "s:1", None),
+            ("trainer  | s:1", "s:1", None),
             ("worker-1: s:1", "s:1", None),
             ("ip-10-0-0-1.ec2.internal: s:1", "s:1", None),
             ("trainer-1  | s:1", "s:1", None),
@@ -285,17 +342,17 @@ mod tests {
             "[metric][batch=7]: loss: 2.0",
             "[step=100/739328,epoch=0]",
             "[Rank 0] step=10, skipped=2",
-            "[2026-03-01 12:00:00,123] [INFO]",
             "[1,2]: x",
             "step: 1 loss: 2",
             "loss: 2.0",
-            "2026-03-01 12:00:00 | INFO | train_inner | {}",
-            "2026-03-01T12:00:00 no zone",
-            "12:34:56 INFO",
+            "2026-03-01 10:00:05.520\thost-a:0\tolmo_core.train:68\tINFO\t[step=1/9,epoch=1]",
+            "iter 250: loss 3.4567, time 561.94ms",
+            "step    1/18865 | loss 10.99",
+            "| epoch 001:    450 / 1891 loss=11.521",
+            "Epoch 1 | iter 64 step 4 | loss train: 10.123",
             "1234567: too many tasks",
             "99999999999999999999: x",
             "(pid=4",
-            "epoch | x",
             "[",
             "[rank",
             " 3",

@@ -1,5 +1,7 @@
 //! What readers of short records share: the walk over the pieces of a chunk, and a cursor over one record.
 
+mod per_rank;
+
 use std::marker::PhantomData;
 
 use crate::ingest::LineReader;
@@ -7,6 +9,7 @@ use crate::ingest::fields;
 use crate::ingest::number;
 use crate::ingest::peel;
 use crate::ingest::text;
+use crate::run::Column;
 use crate::run::EventKind;
 use crate::run::Rows;
 
@@ -15,21 +18,23 @@ use crate::run::Rows;
 pub(super) struct Piece<'a> {
     /// Number of the line in the chunk.
     pub(super) line: u64,
-    /// What stands in it.
+    /// What stands in it, for records that may begin anywhere.
     pub(super) text: &'a [u8],
+    /// What the program itself printed, for records that begin a line.
+    pub(super) own: &'a [u8],
+    /// The time that a launcher or a logger put before it, in milliseconds since 1970.
+    pub(super) time: Option<f64>,
+    /// The rank or task that a launcher put before it.
+    pub(super) rank: Option<u32>,
     /// Whether the log ends in it without a line end: its last value may be cut off.
     pub(super) open: bool,
 }
 
-impl<'a> Piece<'a> {
-    /// What the program itself printed.
-    pub(super) fn peeled(&self) -> &'a [u8] {
-        peel::peel(self.text).rest
-    }
-}
-
 /// Reads the records of one chunk. It keeps what one piece says of the next.
 pub(super) trait Records: Default {
+    /// Whether a step that several ranks print is to become one row here. False where the reader sees to it.
+    const ONE_ROW_A_STEP: bool = true;
+
     /// Reads a piece.
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows);
 
@@ -56,12 +61,46 @@ impl<R: Records + 'static> Console<R> {
 impl<R: Records> LineReader for Console<R> {
     fn chunk(&self, chunk: &[u8], rows: &mut Rows) {
         let mut records = R::default();
-        each_piece(chunk, |piece| records.read(&piece, rows));
+        let (mut time, mut rank) = (Slot::default(), Slot::default());
+        each_piece(chunk, |piece| {
+            let before = rows.steps.len();
+            records.read(&piece, rows);
+            if rows.steps.len() == before {
+                return;
+            }
+            if let Some(stamp) = piece.time {
+                time.set(PREFIX_TIME, stamp, rows);
+            }
+            if let Some(number) = piece.rank {
+                rank.set(per_rank::RANK, f64::from(number), rows);
+            }
+        });
         records.finish(rows);
     }
 
     fn settle(&self, rows: &mut Rows) {
         R::settle(rows);
+        times(rows);
+        if R::ONE_ROW_A_STEP {
+            per_rank::join(rows);
+        } else if rows.find(per_rank::RANK).is_some() {
+            rows.put(per_rank::RANK, Column::default());
+        }
+    }
+}
+
+/// The times that stand before the records, until it is known whether the records have times of their own.
+const PREFIX_TIME: &str = "\u{1}prefix-time";
+
+/// A log whose records have no time has those of its launcher or its logger.
+fn times(rows: &mut Rows) {
+    let Some(slot) = rows.find(PREFIX_TIME) else {
+        return;
+    };
+    let before = std::mem::take(rows.column_mut(slot));
+    let own = rows.find("time").map(|s| rows.column(s));
+    if !own.is_some_and(Column::has_values) {
+        rows.put("time", before);
     }
 }
 
@@ -73,7 +112,15 @@ pub(super) fn each_piece(chunk: &[u8], mut each: impl FnMut(Piece<'_>)) {
     text::pieces(chunk, |line, piece| {
         let open = torn && piece.as_ptr_range().end == end;
         let text = peel::plain(piece, &mut scratch);
-        each(Piece { line, text, open });
+        let peeled = peel::peel(text);
+        each(Piece {
+            line,
+            text,
+            own: peeled.rest,
+            time: peeled.time,
+            rank: peeled.rank,
+            open,
+        });
     });
 }
 

@@ -112,7 +112,7 @@ pub(super) fn pick(
                 .filter(fits)
                 .map(|(id, _)| (*id).clone())
                 .collect();
-            let database = groups.iter().any(|g| g.is_database());
+            let database = groups.iter().any(Group::is_database);
             if found.is_empty() && !database {
                 return Err(IngestError::NoRun {
                     path: first.to_owned(),

@@ -1,6 +1,7 @@
 //! Databases of `SQLite`, read without touching a byte or a lock of the user's files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -349,10 +350,12 @@ fn unchanging(path: &Path) -> String {
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                out.push(char::from(*byte))
+                out.push(char::from(*byte));
             }
             b'\\' if cfg!(windows) => out.push('/'),
-            byte => out.push_str(&format!("%{byte:02X}")),
+            byte => {
+                let _ = write!(out, "%{byte:02X}");
+            }
         }
     }
     out + "?mode=ro&immutable=1"

@@ -35,7 +35,7 @@ const BETWEEN: &[u8] = b" - ";
 
 fn sniff(head: &[u8]) -> u8 {
     let is_record = |p: &Piece<'_>| {
-        let first = record(p.peeled()).and_then(|(_, fields)| pair(until_bar(fields).0));
+        let first = record(p.own).and_then(|(_, fields)| pair(until_bar(fields).0));
         first.is_some_and(|(name, _)| name.contains(&b'/'))
     };
     if records::any(head, is_record) { 80 } else { 0 }
@@ -91,7 +91,7 @@ impl Default for Verl {
 
 impl Records for Verl {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
-        let Some((step, fields)) = record(piece.peeled()) else {
+        let Some((step, fields)) = record(piece.own) else {
             return;
         };
         rows.begin(step);

@@ -69,7 +69,7 @@ mod tests {
     }
 
     fn matched(mine: &[Vec<u64>], theirs: &[Vec<u64>]) -> Vec<Option<usize>> {
-        let slices = |all: &'_ [Vec<u64>]| all.iter().map(|v| v.clone()).collect::<Vec<_>>();
+        let slices = |all: &'_ [Vec<u64>]| all.to_vec();
         let (mine, theirs) = (slices(mine), slices(theirs));
         let mine: Vec<&[u64]> = mine.iter().map(Vec::as_slice).collect();
         let theirs: Vec<&[u64]> = theirs.iter().map(Vec::as_slice).collect();

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::run::join::{self, Piece};
+use crate::run::lagging;
 use crate::run::printable;
+use crate::run::renames;
 use crate::run::rows::Mark;
+use crate::run::sentinel;
+use crate::run::streams;
 use crate::run::{Attempt, Began, Column, DataLoss, Event, EventKind, Meta, Rows, Run};
 use crate::signal::{Aliases, Meaning, Resolver};
 
@@ -63,7 +67,12 @@ impl<'a> RunBuilder<'a> {
         join::bound(&mut sources);
         let mut resolver = Resolver::new(self.aliases);
         let mut joined = Joined::default();
-        for source in sources {
+        for mut source in sources {
+            if !self.options.interleaved {
+                streams::part(&mut source.rows);
+            }
+            lagging::advance(&mut source.rows);
+            renames::join(&mut source.rows, &mut resolver);
             joined.add(source, &mut resolver);
         }
         if joined.steps.is_empty() {
@@ -97,13 +106,22 @@ fn add_loose(run: &mut Run, mut piece: Piece) {
             attempt = (attempt + 1).min(last);
         }
         (starting, any) = (start, true);
-        let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
-        run.events.push(Event {
-            attempt,
+        let event = Event {
+            attempt: u32::try_from(attempt).unwrap_or(u32::MAX),
             step: mark.step,
             kind: mark.kind,
             path: mark.path.as_deref().map(shown),
+        };
+        // Another file may tell it too, with or without the path.
+        let mut told = run.events.iter_mut();
+        let told = told.find(|e| {
+            e.step.is_some()
+                && (e.attempt, e.kind, e.step) == (event.attempt, event.kind, event.step)
         });
+        match told {
+            Some(told) => told.path = told.path.take().or(event.path),
+            None => run.events.push(event),
+        }
     }
     run.events.sort_by_key(|e| e.attempt);
     for (key, value) in rows.facts {
@@ -116,7 +134,8 @@ fn add_loose(run: &mut Run, mut piece: Piece) {
     run.meta.sources.extend(paths);
 }
 
-/// Sources in order of their content: by first step where the steps do not overlap, by first time otherwise.
+/// Sources in order of their content: by first step where each goes on where another ends, by first time otherwise.
+/// Clocks and time zones of hosts differ.
 fn order_sources(sources: &mut [Piece]) {
     let first_time = |rows: &Rows| {
         let mut times = rows.times()?.present();
@@ -124,7 +143,7 @@ fn order_sources(sources: &mut [Piece]) {
             .find(|(_, t)| t.is_finite())
             .map(|(_, t)| milliseconds(t))
     };
-    let timed = sources.iter().all(|p| first_time(&p.rows).is_some());
+    let timed = sources.iter().all(|p| first_time(&p.rows).is_some()) && !join::is_chain(sources);
     sources.sort_by(|a_piece, b_piece| {
         let (a, b) = (&a_piece.rows, &b_piece.rows);
         let by_time = if timed {
@@ -412,6 +431,7 @@ fn assemble(mut joined: Joined, layout: &Layout, options: &BuildOptions) -> Run 
         }
         run.insert(&name, column);
     }
+    sentinel::clear(&mut run);
     run.attempts = attempts(layout, rows);
     let logged = joined.interval.as_ref().map(|c| c.take(&layout.keep));
     run.intervals = intervals(&run, logged.as_ref(), options.averaged);

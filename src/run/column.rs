@@ -206,7 +206,7 @@ impl Column {
         match (&mut self.cells, &other.cells) {
             (Cells::All(mine), Cells::All(theirs)) if as_is => mine.extend_from_slice(theirs),
             (Cells::All(mine), Cells::All(theirs)) => {
-                mine.extend(theirs.iter().map(|v| scaled(*v)))
+                mine.extend(theirs.iter().map(|v| scaled(*v)));
             }
             (Cells::All(mine), Cells::List { rows, values, len }) => {
                 mine.resize(before + len, missing());
@@ -436,7 +436,7 @@ mod tests {
                 let value = if random(20) == 0 {
                     f64::NAN
                 } else {
-                    turn as f64
+                    f64::from(turn)
                 };
                 model.resize(model.len().max(row + 1), None);
                 if random(30) == 0 {

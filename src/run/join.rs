@@ -128,6 +128,31 @@ pub(super) fn side_by_side(sources: Vec<Piece>) -> Vec<Piece> {
     groups.into_iter().map(joined).collect()
 }
 
+/// Whether the sources are pieces of which each goes on where another ends, without a hole and without a step back.
+pub(super) fn is_chain(sources: &[Piece]) -> bool {
+    let pieces = sources
+        .iter()
+        .map(|p| &p.rows.steps[..])
+        .filter(|s| !s.is_empty());
+    let mut pieces: Vec<&[u64]> = pieces.collect();
+    pieces.sort_by_key(|steps| steps[0]);
+    let rising = |steps: &&[u64]| steps.windows(2).all(|w| w[0] <= w[1]);
+    let go_on = |w: &[&[u64]]| {
+        let (last, first) = (w[0][w[0].len() - 1], w[1][0]);
+        let usual = w.iter().filter_map(|steps| usual(steps)).max();
+        first > last && usual.is_some_and(|usual| first - last <= usual)
+    };
+    pieces.iter().all(rising) && pieces.windows(2).all(go_on)
+}
+
+/// The usual distance in steps between rows.
+fn usual(steps: &[u64]) -> Option<u64> {
+    let gaps = steps.windows(2).map(|w| w[1] - w[0]);
+    let mut gaps: Vec<u64> = gaps.filter(|g| *g > 0).collect();
+    let middle = gaps.len() / 2;
+    (!gaps.is_empty()).then(|| *gaps.select_nth_unstable(middle).1)
+}
+
 /// Leaves out the metrics with the fewest values where a table of all of them would take far more room than their
 /// values: in a run every column is as long as all sources together.
 pub(super) fn bound(sources: &mut [Piece]) {
@@ -372,7 +397,8 @@ impl Meta {
     /// The step here of a step of another view of the same run. Two logs of one framework may count from different
     /// bases; a base that was only seen in the rows is not certain enough to shift them.
     fn step_of(&self, step: u64, other: &Self) -> Option<u64> {
-        if self.framework.is_some() && self.framework == other.framework {
+        let known = self.base_known && other.base_known;
+        if known || self.framework.is_some() && self.framework == other.framework {
             (step + self.step_base).checked_sub(other.step_base)
         } else {
             Some(step)
@@ -417,6 +443,44 @@ mod tests {
         drop_copies(&mut sources);
         let names: Vec<&str> = sources.iter().map(|p| p.paths[0].as_str()).collect();
         assert_eq!(names, ["b", "c"]);
+    }
+
+    #[test]
+    fn pieces_that_go_on_are_told_from_restarts_and_holes() {
+        let chain = |pieces: &[&[u64]]| {
+            let rows =
+                |steps: &&[u64]| Piece::new("", rows("loss", steps, &vec![1.0; steps.len()]));
+            is_chain(&pieces.iter().map(rows).collect::<Vec<_>>())
+        };
+        assert!(chain(&[&[30, 40], &[1, 10, 20], &[]]));
+        assert!(
+            !chain(&[&[1, 10, 20], &[20, 30]]),
+            "a step that is done again"
+        );
+        assert!(!chain(&[&[1, 2, 3], &[100, 101]]), "a hole");
+        assert!(!chain(&[&[1, 2, 1, 2], &[3, 4]]), "a restart within");
+    }
+
+    fn run_of(rows: Rows, base: u64) -> Run {
+        let aliases = crate::signal::Aliases::built_in();
+        let options = crate::run::BuildOptions {
+            step_base: Some(base),
+            ..crate::run::BuildOptions::default()
+        };
+        let mut builder = crate::run::RunBuilder::new(&aliases, options);
+        builder.add("x", rows);
+        builder.finish().expect("rows")
+    }
+
+    #[test]
+    fn a_view_that_counts_from_0_meets_one_that_counts_from_1() {
+        let mut console = run_of(rows("loss", &[1, 2, 3], &[3.0, 2.0, 1.0]), 1);
+        let mut file = rows("lr", &[0, 1, 2], &[0.1, 0.2, 0.3]);
+        file.mark(crate::run::EventKind::Saved, Some(1), None);
+        console.enrich(&run_of(file, 0));
+        let rates = console.column("learning_rate").map(|c| c.raw().to_vec());
+        assert_eq!(rates, Some(vec![0.1, 0.2, 0.3]));
+        assert_eq!(console.events[0].step, Some(2));
     }
 
     #[test]

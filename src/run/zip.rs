@@ -262,7 +262,7 @@ fn take_over(mut piece: Piece, places: &[usize], out: &mut Rows, paths: &mut Vec
             match wide.get(places[row]) {
                 None => wide.set(places[row], value),
                 Some(have) => {
-                    differ += usize::from(have.to_bits() != value.to_bits() && !is_shared(&name))
+                    differ += usize::from(have.to_bits() != value.to_bits() && !is_shared(&name));
                 }
             }
         }

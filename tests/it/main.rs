@@ -6,17 +6,23 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+mod aliases;
+mod cases;
 mod cli;
 mod contributing;
 mod detect;
 mod diagnose;
+mod events;
 
 mod faults;
 mod features;
 mod ingest;
 mod layering;
 mod plan;
+mod prefixes;
 mod properties;
+mod readings;
 mod rules;
+mod semantics;
 mod support;
 mod written;

@@ -28,7 +28,7 @@ pub(in crate::ingest) const INGESTER: Ingester = Ingester {
 };
 
 fn sniff(head: &[u8]) -> u8 {
-    if records::any(head, |p| metric(p.peeled()).is_some()) {
+    if records::any(head, |p| metric(p.own).is_some()) {
         92
     } else {
         0
@@ -62,7 +62,7 @@ impl Default for Metrics {
 
 impl Records for Metrics {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
-        let text = piece.peeled();
+        let text = piece.own;
         let Some((step, name, value)) = metric(text) else {
             composer::event(text, rows);
             return;

@@ -2,22 +2,28 @@
 
 use memchr::memmem::Finder;
 
+use crate::ingest::deepspeed;
 use crate::ingest::megatron::PRIVATE;
+use crate::ingest::megatron::progress;
 use crate::ingest::number;
 use crate::run::EventKind;
 use crate::run::Rows;
 
 type Rule = fn(&[u8], usize, &mut Rows);
 
+const STARTED: &str = "[before the start of training step]";
+
 /// What a line must contain, and what reads it from there.
-const RULES: [(&str, Rule); 7] = [
+const RULES: [(&str, Rule); 9] = [
     ("checkpoint", checkpoint),
-    ("[before the start of training step]", started),
+    (STARTED, started),
     ("[exiting program", exited),
     ("Skipping step", overflow),
     ("Skipped iterations", data_skipped),
     ("loss value: ", validation),
     (" ...", argument),
+    ("global_step", engine),
+    (progress::ANCHOR, progress::read),
 ];
 
 /// Words before the step of a checkpoint line, what it is, and the word before its path.
@@ -65,9 +71,17 @@ pub(super) const VALIDATION: EventKind = EventKind::BatchSize;
 /// The longest value of an argument that is kept: lists of data sets can be megabytes.
 const LONGEST_VALUE: usize = 4096;
 
+/// Whether the start of a log has lines about checkpoints or starts: that of the first rank, while the last one prints
+/// the iterations.
+pub(super) fn sniff(head: &[u8]) -> bool {
+    let told = |(words, ..): &(&str, EventKind, &str)| step_after(head, words).is_some();
+    let started = after(head, STARTED).is_some_and(|rest| rest.starts_with(b" datetime: "));
+    started || CHECKPOINTS.iter().any(told)
+}
+
 /// Reads what is not a record.
 pub(super) struct Events {
-    rules: [(Finder<'static>, Rule); 7],
+    rules: [(Finder<'static>, Rule); 9],
 }
 
 impl Events {
@@ -116,6 +130,11 @@ fn loaded(line: &[u8], rows: &mut Rows) {
         let path = format!("{PRIVATE}{}", word(rest).unwrap_or_default());
         rows.mark(EventKind::Loaded, step, Some(path));
     }
+}
+
+/// Checkpoints that `DeepSpeed` saves for its forks and for gpt-neox.
+fn engine(line: &[u8], _: usize, rows: &mut Rows) {
+    deepspeed::checkpoint(line, rows);
 }
 
 fn started(_: &[u8], _: usize, rows: &mut Rows) {

@@ -271,13 +271,14 @@ impl Lines {
         piece[..at].trim_ascii_end()
     }
 
-    /// The time in the last bracket, or else in the first: some loggers put more brackets between.
+    /// The time in the last bracket that has one: some loggers put more brackets between, and launchers put theirs
+    /// before.
     fn stamp(&mut self, before: &[u8]) -> Option<f64> {
-        let last = memchr::memrchr(b'[', before)?;
-        self.time(&before[last + 1..]).or_else(|| {
-            let first = memchr::memchr(b'[', before)?;
-            let end = memchr::memchr(b']', &before[first..])?;
-            self.time(&before[first + 1..first + end])
+        let mut brackets = memchr::memrchr_iter(b'[', before);
+        brackets.find_map(|at| {
+            let inside = &before[at + 1..];
+            let end = memchr::memchr(b']', inside).unwrap_or(inside.len());
+            self.time(&inside[..end])
         })
     }
 

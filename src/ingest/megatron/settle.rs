@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::ingest::deepspeed;
 use crate::ingest::megatron::PRIVATE;
 use crate::ingest::megatron::TORN;
 use crate::ingest::megatron::event::VALIDATION;
 use crate::run::Column;
 use crate::run::EventKind;
+use crate::run::Mark;
 use crate::run::Rows;
 
 pub(super) fn settle(rows: &mut Rows) {
@@ -93,9 +95,9 @@ impl Log {
     }
 
     /// Whether the time has microseconds, which came with the line for the first iteration; the
-    /// forks that count tokens have neither.
+    /// forks that count tokens have neither, and loggers that print the line have milliseconds.
     fn has_microseconds(&self, rows: &Rows, row: usize) -> bool {
-        let fine = value(rows, self.time, row).is_some_and(|t| t % 1000.0 != 0.0);
+        let fine = value(rows, self.time, row).is_some_and(|t| t.fract() != 0.0);
         fine && value(rows, self.tokens, row).is_none()
     }
 }
@@ -164,17 +166,37 @@ fn loads(rows: &mut Rows) {
     });
 }
 
-/// Drops what several ranks, or the start and the scheduling of one save, tell again.
+/// Drops what several ranks, the files of one checkpoint, or the start and the scheduling of one save tell again. What
+/// is told first may lack the path.
 fn repeats(rows: &mut Rows) {
-    const KINDS: [EventKind; 3] = [EventKind::SaveStarted, EventKind::Saved, EventKind::Deleted];
+    const KINDS: [EventKind; 4] = [
+        EventKind::SaveStarted,
+        EventKind::Saved,
+        EventKind::Deleted,
+        EventKind::Loaded,
+    ];
+    deepspeed::saved_paths(rows);
+    let mut kept: Vec<Mark> = Vec::with_capacity(rows.marks.len());
     let mut last = [None; KINDS.len()];
-    rows.marks.retain(|m| {
-        let Some(kind) = KINDS.iter().position(|k| *k == m.kind) else {
-            return true;
-        };
-        let this = Some((m.row, m.step));
-        std::mem::replace(&mut last[kind], this) != this
-    });
+    for mark in std::mem::take(&mut rows.marks) {
+        if let Some(kind) = KINDS.iter().position(|k| *k == mark.kind) {
+            let told = last[kind].map(|at: usize| &mut kept[at]);
+            if let Some(told) = told.filter(|t| same(t, &mark)) {
+                told.path = told.path.take().or(mark.path);
+                continue;
+            }
+            last[kind] = Some(kept.len());
+        }
+        kept.push(mark);
+    }
+    rows.marks = kept;
+}
+
+/// Whether two marks of a kind tell of one thing. A checkpoint is loaded from one place, but saved into a folder of
+/// which one line names the checkpoint's own.
+fn same(told: &Mark, mark: &Mark) -> bool {
+    let other = mark.kind == EventKind::Loaded && mark.path.is_some() && told.path != mark.path;
+    told.row == mark.row && told.step == mark.step && !other
 }
 
 /// Rows that one process printed, as far as the log tells.
@@ -336,6 +358,13 @@ fn is_poisoned(rows: &Rows, log: &Log, span: &Span, row: usize) -> bool {
 fn second_row(rows: &mut Rows, log: &Log, span: &Span) {
     let (first, second) = (span.rows.start, span.rows.start + 1);
     mark_at(rows, second, EventKind::DoubleCounted);
+    let (counted, done) = (
+        span.covers(&rows.steps, second),
+        rows.steps[second] - rows.steps[first],
+    );
+    if done > 0 {
+        per_iteration(rows, log, second, counted as f64 / done as f64);
+    }
     for slot in [log.skipped, log.nan].into_iter().flatten() {
         let column = rows.column_mut(slot);
         if let (Some(before), Some(both)) = (column.get(first), column.get(second)) {
@@ -353,6 +382,18 @@ fn second_row(rows: &mut Rows, log: &Log, span: &Span) {
         rows.column_mut(slot).clear(second);
     } else if let Some(before) = rows.column(slot).finite(first) {
         rows.column_mut(slot).set(second, 2.0 * mean - before);
+    }
+}
+
+/// Times since the print before were divided by a number of iterations that counts the first one again.
+fn per_iteration(rows: &mut Rows, log: &Log, row: usize, factor: f64) {
+    let rate = rows.find("throughput per GPU (TFLOP/s/GPU)");
+    for (slot, factor) in [(log.elapsed, factor), (rate, factor.recip())] {
+        if let Some(slot) = slot
+            && let Some(value) = rows.column(slot).get(row)
+        {
+            rows.column_mut(slot).set(row, value * factor);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(in crate::ingest) const INGESTER: Ingester = Ingester {
 fn sniff(head: &[u8]) -> u8 {
     let ours = |p: &Piece<'_>| {
         let has = |name| fields::after(p.text, name).is_some();
-        p.text.starts_with(b"{") && has("\"log_type_name\"") && has("\"relative_step\"")
+        p.own.starts_with(b"{") && has("\"log_type_name\"") && has("\"relative_step\"")
     };
     if records::any(head, ours) { 85 } else { 0 }
 }
@@ -82,7 +82,7 @@ impl Default for Events {
 
 impl Records for Events {
     fn read(&mut self, piece: &Piece<'_>, rows: &mut Rows) {
-        let text = piece.text.trim_ascii();
+        let text = piece.own.trim_ascii();
         if !text.starts_with(b"{") {
             return;
         }
