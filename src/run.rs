@@ -5,7 +5,6 @@ mod budget;
 mod builder;
 mod column;
 mod join;
-mod lagging;
 mod printable;
 mod renames;
 mod rows;

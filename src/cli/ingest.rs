@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 
-use crate::cli::input::aliases;
+use crate::cli::input::{ALIASES_HELP, aliases};
 use crate::cli::output::{self, Progress};
 use whyspike::ingest::{self, Options};
 use whyspike::store;
@@ -27,16 +27,8 @@ pub(super) struct Args {
     /// Name or id of the run to read of a database that holds several, instead of the newest
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// TOML file with names of metrics, which go before the built-in ones. One signal a rule:
-    ///
-    /// [[rule]]
-    /// signal = "loss"
-    /// names = '`my_objective|train/nll`'
-    ///
-    /// `names` is a regular expression for the whole name, in which case does not matter. `scale = 0.001` multiplies
-    /// the values; `per = "layer"` and a group in the pattern make one column a layer; `drop = ['tmp/.*']` at the top
-    /// leaves metrics out. Signals are the columns of run.parquet.
-    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    /// TOML file with names of metrics, which go before the built-in ones
+    #[arg(long, value_name = "FILE", long_help = ALIASES_HELP)]
     aliases: Option<PathBuf>,
 }
 

@@ -17,6 +17,18 @@ use whyspike::rules::RuleSet;
 use whyspike::run::Run;
 use whyspike::signal::Aliases;
 
+/// The form of a file of names.
+pub(super) const ALIASES_HELP: &str = "\
+TOML file with names of metrics, which go before the built-in ones. One signal a rule:
+
+[[rule]]
+signal = \"loss\"
+names = 'my_objective|train/nll'
+
+`names` is a regular expression for the whole name, in which case does not matter. `scale = 0.001` multiplies
+the values; `per = \"layer\"` and a group in the pattern make one column a layer; `drop = ['tmp/.*']` at the top
+leaves metrics out. Signals are the columns of run.parquet.";
+
 /// How a log is read.
 #[derive(Debug, Args)]
 pub(super) struct Reading {
@@ -32,16 +44,8 @@ pub(super) struct Reading {
     /// Name or id of the run to read of a database that holds several, instead of the newest
     #[arg(long = "run", value_name = "NAME")]
     pub(super) run_name: Option<String>,
-    /// TOML file with names of metrics, which go before the built-in ones. One signal a rule:
-    ///
-    /// [[rule]]
-    /// signal = "loss"
-    /// names = '`my_objective|train/nll`'
-    ///
-    /// `names` is a regular expression for the whole name, in which case does not matter. `scale = 0.001` multiplies
-    /// the values; `per = "layer"` and a group in the pattern make one column a layer; `drop = ['tmp/.*']` at the top
-    /// leaves metrics out. Signals are the columns of run.parquet.
-    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    /// TOML file with names of metrics, which go before the built-in ones
+    #[arg(long, value_name = "FILE", long_help = ALIASES_HELP)]
     pub(super) aliases: Option<PathBuf>,
 }
 

@@ -51,7 +51,7 @@ fn sniff(head: &[u8]) -> u8 {
     let number = |row: &[Cow<'_, [u8]>], at: usize| row.get(at).and_then(|f| number::number(f));
     let counted = fitting
         .iter()
-        .filter(|row| number(row, header.step).and_then(number::step).is_some());
+        .filter(|row| number(row, header.step).is_some());
     if lines > 0 && 2 * counted.count() <= fitting.len() {
         return 0;
     }

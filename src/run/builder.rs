@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::run::join::{self, Piece};
-use crate::run::lagging;
 use crate::run::printable;
 use crate::run::renames;
 use crate::run::rows::Mark;
@@ -71,7 +70,6 @@ impl<'a> RunBuilder<'a> {
             if !self.options.interleaved {
                 streams::part(&mut source.rows);
             }
-            lagging::advance(&mut source.rows);
             renames::join(&mut source.rows, &mut resolver);
             joined.add(source, &mut resolver);
         }

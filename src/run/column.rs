@@ -14,7 +14,7 @@ const RARE: usize = 4;
 ///
 /// A metric that few rows have, such as a validation loss or a norm of a layer, takes the room of its values, not of
 /// all rows.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Column {
     cells: Cells,
     /// Values that are not missing; where some were taken out again, at most so many.
@@ -61,6 +61,13 @@ const fn missing() -> f64 {
 
 fn is_missing(value: f64) -> bool {
     value.to_bits() == MISSING
+}
+
+impl std::fmt::Debug for Column {
+    /// The values, whatever form they are kept in.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 impl Column {

@@ -56,6 +56,12 @@
 //!   50  one metric under two names                                  two_columns_for_one_signal_are_told, two_metrics_that_take_turns_stay_two
 //! ```
 
+#![allow(
+    clippy::format_collect,
+    clippy::format_push_string,
+    reason = "logs of a test are short"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

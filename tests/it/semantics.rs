@@ -275,6 +275,16 @@ const LOGS: &[(&str, &str, &str)] = &[
         "csv",
         "base 1?, every [1], lr +0, loss 3.5 2.5, grad_norm 1.25 NaN, learning_rate 0.001 0.001",
     ),
+    (
+        "mlflow-db/mlflow.db",
+        "mlflow-db",
+        "base 0, every [1], lr +0, loss 4 3.5, val_loss 3.75, grad_norm 1.5 inf",
+    ),
+    (
+        "trackio/before-run-ids.db",
+        "trackio",
+        "base 0, every [1], lr +0, loss 4 3.5, learning_rate 0.001 0.001",
+    ),
 ];
 
 #[test]

@@ -11,7 +11,7 @@ use crate::run::{Column, Rows};
 const COUNTERS: [&str; 2] = ["time/sample", "time/token"];
 /// How the names begin that are logged once a batch is done. Learning rates are not among them: schedulers step first,
 /// so that the rate filed under N + 1 is that of batch N + 1.
-const AFTER: [&str; 11] = [
+const AFTER: [&str; 10] = [
     "l2_norm/",
     "l1_norm/",
     "cosine/",
@@ -19,16 +19,12 @@ const AFTER: [&str; 11] = [
     "time/train",
     "time/val",
     "time/total",
-    HOURS,
     "wall_clock/",
     "metrics/eval/",
     "loss/eval/",
 ];
 /// Names that are in the row that Composer logs when it is done, which no batch follows.
-const IDLE: [&str; 6] = ["time", "_", "lr-", "trainer/", "epoch", HOURS];
-/// Times in all are in hours, unless the run asks for another unit.
-const HOURS: &str = "elapsed_hours";
-const IN_HOURS: [&str; 2] = ["time/total", "wall_clock/total"];
+const IDLE: [&str; 5] = ["time", "_", "lr-", "trainer/", "epoch"];
 
 /// Aligns the rows of a source of Composer's, in whatever format; others are left as they are.
 pub(in crate::ingest) fn align(format: &Ingester, rows: &mut Rows) {
@@ -38,13 +34,6 @@ pub(in crate::ingest) fn align(format: &Ingester, rows: &mut Rows) {
     }
     for name in COUNTERS {
         counted(rows, name);
-    }
-    for name in IN_HOURS {
-        let slot = rows.find(name).filter(|s| rows.column(*s).has_values());
-        if let Some(slot) = slot {
-            let hours = std::mem::take(rows.column_mut(slot));
-            rows.put(HOURS, hours);
-        }
     }
     if format.name != composer::INGESTER.name {
         let slots: Vec<usize> = slots(rows, &AFTER);
@@ -194,7 +183,7 @@ mod tests {
         assert_eq!(rate, [NO, Some(1.0), Some(2.0), NO, Some(2.0)]);
         let samples = column(&rows, "time/sample");
         assert_eq!(samples, [4.0, 8.0, 16.0, 8.0, 12.0].map(Some));
-        let hours = column(&rows, HOURS);
+        let hours = column(&rows, "time/total");
         assert_eq!(hours, [Some(0.1), NO, Some(0.3), NO, NO]);
         assert_eq!(rows.marks[0].row, 3);
     }
