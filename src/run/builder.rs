@@ -563,9 +563,12 @@ fn meta(
     }
 }
 
-/// The step base that the rows themselves show: a step 0, or consumed samples that count one step more or as many.
+/// The step base that the rows themselves show: a loss at step 0, or consumed samples that count one step more or as
+/// many. An evaluation before training, or a checkpoint that was loaded, may be logged at a step 0 that is no update.
 fn seen_base(run: &Run) -> Option<u64> {
-    if run.steps.contains(&0) {
+    let trained = |row: usize| run.column("loss").is_none_or(|c| c.get(row).is_some());
+    let mut steps = run.steps.iter().enumerate();
+    if steps.any(|(row, step)| *step == 0 && trained(row)) {
         return Some(0);
     }
     if let Some(base) = base_from_samples(run) {
@@ -719,6 +722,23 @@ mod tests {
         );
         let run = build(r, BuildOptions::default());
         assert_eq!((run.meta.step_base, run.meta.base_known), (1, true));
+    }
+
+    #[test]
+    fn a_step_0_without_a_loss_is_no_update() {
+        let base = |steps: &[u64], losses: &[f64]| {
+            let mut all = Rows::default();
+            let validation = all.slot("eval/loss");
+            all.begin(0);
+            all.set(validation, 9.5);
+            all.append(rows(steps, losses));
+            let meta = build(all, BuildOptions::default()).meta;
+            (meta.step_base, meta.base_known)
+        };
+        assert_eq!(base(&[1, 2], &[9.0, 8.0]), (1, false));
+        assert_eq!(base(&[0, 1], &[9.0, 8.0]), (0, true));
+        let steps = [10, 20, 30, 40, 50];
+        assert_eq!(base(&steps, &[9.0, 8.0, 7.0, 6.0, 5.0]), (1, true));
     }
 
     #[test]
