@@ -23,8 +23,8 @@ const AFTER: [&str; 10] = [
     "metrics/eval/",
     "loss/eval/",
 ];
-/// Names that are in the row that Composer logs when it is done, which no batch follows.
-const IDLE: [&str; 5] = ["time", "_", "lr-", "trainer/", "epoch"];
+/// Names that are in the row that Composer logs when it is done, or at the end of an epoch, and which no batch follows.
+const IDLE: [&str; 6] = ["time", "_", "lr-", "trainer/", "metrics/train/", "epoch"];
 
 /// Aligns the rows of a source of Composer's, in whatever format; others are left as they are.
 pub(in crate::ingest) fn align(format: &Ingester, rows: &mut Rows) {
@@ -144,6 +144,7 @@ mod tests {
             ),
             ("time/total", [NO, Some(0.1), NO, Some(0.3), NO, NO]),
             ("_timestamp", [Some(9.0); 6]),
+            ("metrics/train/loss", [NO, NO, NO, Some(3.0), NO, NO]),
             (
                 "time/sample",
                 [
