@@ -134,12 +134,8 @@ class Comparison:
         return seconds, peak
 
     def many(self):
-        """A store holds one run: as many calls as runs, two at a time."""
-        with tempfile.TemporaryFile("w+") as names:
-            names.write("\n".join(file.stem for file in sorted(self.path.iterdir())))
-            names.seek(0)
-            one = [self.options.bin, "ingest", f"{self.path}/{{}}.jsonl", "-o", f"{self.out}/{{}}.parquet"]
-            seconds, peak, printed = run(["xargs", "-P", "2", "-I", "{}", *one], stdin=names)
+        """A store holds one run: as many stores as runs."""
+        seconds, peak, printed = run([self.options.bin, "ingest", "--each", *sorted(self.path.iterdir()), "-o", self.out])
         self.columns = columns(printed)
         return seconds, peak
 

@@ -7,8 +7,10 @@ mod bars;
 mod build_nanogpt;
 mod composer;
 mod config;
+mod crew;
 mod csv;
 mod deepspeed;
+mod digest;
 mod fairseq;
 mod fields;
 mod gnmt;
@@ -508,6 +510,7 @@ fn recognise_file(path: &Path, head: &[u8]) -> Option<(&'static Ingester, u8)> {
 }
 
 fn best_of(head: &[u8]) -> Option<(&'static Ingester, u8)> {
+    let head = &digest::of(head);
     let mut best: Option<(&'static Ingester, u8)> = None;
     for ingester in INGESTERS {
         let sure = (ingester.sniff)(head);
@@ -545,7 +548,7 @@ fn read_source(
     match format.reader {
         Reader::Lines(make) => {
             let reader = make(opened.head());
-            read_lines(opened, reader.as_ref(), &mut rows, progress)?;
+            crew::read(opened, reader.as_ref(), &mut rows, progress)?;
             reader.settle(&mut rows);
             return Ok((format, rows));
         }
@@ -611,73 +614,6 @@ fn too_large(format: &Ingester) -> String {
         LARGEST_WHOLE >> 30,
         format.name
     )
-}
-
-/// Reads as many chunks at once as there are cores, and joins their rows in order.
-fn read_lines(
-    opened: &mut Opened,
-    reader: &dyn LineReader,
-    rows: &mut Rows,
-    progress: &mut dyn FnMut(u64, Option<u64>),
-) -> Result<(), IngestError> {
-    let cores = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(8);
-    let mut line: u64 = 1;
-    loop {
-        let mut chunks = Vec::with_capacity(cores);
-        while chunks.len() < cores {
-            match opened.next_chunk(rows)? {
-                Some(chunk) => chunks.push(holes::close(chunk, opened.bytes_read(), rows)),
-                None => break,
-            }
-        }
-        if chunks.is_empty() {
-            opened.tell_damage(Some(line), rows);
-            return Ok(());
-        }
-        for part in parse_together(&chunks, reader) {
-            let (part, lines) = part;
-            rows.append(numbered(part, line));
-            line += lines;
-        }
-        progress(opened.bytes_read(), opened.size());
-    }
-}
-
-fn parse_together(chunks: &[Vec<u8>], reader: &dyn LineReader) -> Vec<(Rows, u64)> {
-    let parse = |chunk: &[u8]| {
-        let mut part = Rows::default();
-        reader.chunk(chunk, &mut part);
-        (part, memchr::memchr_iter(b'\n', chunk).count() as u64)
-    };
-    if let [only] = chunks {
-        return vec![parse(only)];
-    }
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = chunks
-            .iter()
-            .map(|chunk| scope.spawn(move || parse(chunk)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|t| t.join().unwrap_or_else(|e| std::panic::resume_unwind(e)))
-            .collect()
-    })
-}
-
-/// Turns the line numbers of a chunk, which count from its start, into those of the source.
-fn numbered(mut part: Rows, first_line: u64) -> Rows {
-    for loss in &mut part.losses {
-        if let Some(n) = loss
-            .place
-            .strip_prefix("line +")
-            .and_then(|n| n.parse::<u64>().ok())
-        {
-            loss.place = format!("line {}", first_line + n);
-        }
-    }
-    part
 }
 
 fn unknown(opened: &Opened, path: &Source) -> IngestError {

@@ -1,6 +1,8 @@
 //! `whyspike ingest`: logs into a run store.
 
-use std::path::PathBuf;
+mod each;
+
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
@@ -8,6 +10,7 @@ use clap::Args as ClapArgs;
 use crate::cli::input::{ALIASES_HELP, aliases};
 use crate::cli::output::{self, Progress};
 use whyspike::ingest::{self, Options};
+use whyspike::run::Run;
 use whyspike::store;
 
 #[derive(Debug, ClapArgs)]
@@ -15,9 +18,12 @@ pub(super) struct Args {
     /// Logs: the pieces of one run, a folder, or - for standard input
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
-    /// The run store to write
+    /// The run store to write; with --each the folder of the stores
     #[arg(short, long, value_name = "RUN.parquet")]
     output: PathBuf,
+    /// Every LOG is a run of its own, and becomes a store of its name in the folder of -o
+    #[arg(long)]
+    each: bool,
     /// Read as this format instead of recognising it (see `whyspike formats`)
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
@@ -38,23 +44,31 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         step_base: args.step_base,
         run: args.run.clone(),
     };
-    let mut progress = Progress::new();
     let aliases = aliases(args.aliases.as_deref())?;
+    if args.each {
+        return each::run(&args.logs, &args.output, &aliases, &options);
+    }
+    let mut progress = Progress::new();
     let run = ingest::read(&args.logs, &aliases, &options, &mut |at, size| {
         progress.at(at, size);
     });
     progress.done();
     let run = run?;
     store::write(&run, &args.output)?;
+    output::result(&told(&args.output, &run))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was stored, in a line.
+fn told(output: &Path, run: &Run) -> String {
     let attempts = run.attempts.len();
-    output::result(&format!(
+    format!(
         "{}: {} rows, {} columns, {attempts} attempt{}, {} events, {} losses of data\n",
-        args.output.display(),
+        output.display(),
         run.len(),
         run.columns().count() + 3,
         if attempts == 1 { "" } else { "s" },
         run.events.len(),
         run.losses.len()
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    )
 }

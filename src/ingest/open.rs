@@ -12,7 +12,7 @@ use crate::run::{Rows, printable};
 /// Bytes of the start of a source that formats are recognised from.
 const HEAD: usize = 256 * 1024;
 /// Bytes of a chunk.
-const CHUNK: usize = 4 * 1024 * 1024;
+const CHUNK: usize = 2 * 1024 * 1024;
 /// Bytes of a part that need not end with a line.
 const PART: usize = 1024 * 1024;
 /// The longest line that is kept; a longer one is reported as lost. Per-layer JSON lines reach some 100 kB.
@@ -52,6 +52,8 @@ pub(super) struct Opened {
     first: bool,
     /// Why the source ended before its end.
     damage: Option<io::Error>,
+    /// Room of chunks that are done with.
+    spare: Vec<Vec<u8>>,
 }
 
 /// A source that is too large to be read whole.
@@ -88,6 +90,7 @@ impl Opened {
             ended: false,
             first: true,
             damage: None,
+            spare: Vec::new(),
         };
         opened.fill(HEAD).map_err(failed)?;
         opened.head_len = opened.pending.len().min(HEAD);
@@ -179,8 +182,21 @@ impl Opened {
         Ok((len > 0).then(|| self.hand_out(len)))
     }
 
+    /// Takes back a chunk that is done with: its room is used for another.
+    pub(super) fn give_back(&mut self, mut chunk: Vec<u8>) {
+        chunk.clear();
+        self.spare.push(chunk);
+    }
+
+    /// Whether all bytes were handed out.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.ended && self.pending.is_empty()
+    }
+
     fn hand_out(&mut self, end: usize) -> Vec<u8> {
-        let rest = self.pending.split_off(end);
+        let mut rest = self.spare.pop().unwrap_or_default();
+        rest.extend_from_slice(&self.pending[end..]);
+        self.pending.truncate(end);
         let mut chunk = std::mem::replace(&mut self.pending, rest);
         self.handed_out += chunk.len() as u64;
         if std::mem::take(&mut self.first) && chunk.starts_with(b"\xEF\xBB\xBF") {
@@ -336,6 +352,7 @@ mod tests {
             ended: false,
             first: true,
             damage: None,
+            spare: Vec::new(),
         }
     }
 

@@ -23,6 +23,8 @@ use crate::store::{StoreError, arrays, footer};
 
 /// Rows of a row group: some megabytes a column, so that readers can take columns and stretches apart.
 const GROUP: usize = 256 * 1024;
+/// Rows that one core encodes alone.
+const FEW: usize = 16 * 1024;
 /// Higher levels gain a few per cent on floats and take several times as long.
 const LEVEL: i32 = 1;
 
@@ -42,14 +44,9 @@ fn put(run: &Run, temporary: &Path, path: &Path) -> Result<(), StoreError> {
     let file =
         File::create_new(temporary).map_err(failed("cannot create a file in this folder"))?;
     encode(run, &file)?;
-    file.sync_all().map_err(failed("cannot finish writing"))?;
     drop(file);
-    fs::rename(temporary, path).map_err(failed("cannot put the file in place"))?;
-    // The rename is durable once the folder is; not every system lets a folder be opened.
-    if let Ok(folder) = File::open(folder_of(path)) {
-        let _ = folder.sync_all();
-    }
-    Ok(())
+    // The disk is not waited for: a log can be read again, and what a power failure tears is refused when it is read.
+    fs::rename(temporary, path).map_err(failed("cannot put the file in place"))
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -268,9 +265,14 @@ fn encode_columns(
     encoders: Vec<ArrowColumnWriter>,
     rows: &Range<usize>,
 ) -> Result<Vec<ArrowColumnChunk>, ParquetError> {
-    let cores = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(8);
+    // Starting threads for a few rows takes longer than encoding them.
+    let cores = if rows.len() < FEW {
+        1
+    } else {
+        std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(8)
+    };
     let mut shares: Vec<Vec<_>> = (0..cores).map(|_| Vec::new()).collect();
     for (at, job) in plan.iter().zip(encoders).enumerate() {
         shares[at % cores].push((at, job));

@@ -460,6 +460,44 @@ fn ingest_says_what_it_read() {
 }
 
 #[test]
+fn each_log_becomes_a_store_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("stores");
+    let output = output.to_str().unwrap();
+    let logs = [
+        "fixtures/logs/jsonl/restart.jsonl",
+        "fixtures/logs/csv/semicolon.csv",
+    ];
+    let text = stdout(&["ingest", "--each", logs[0], logs[1], "-o", output]);
+    let rows: Vec<&str> = text.lines().filter_map(|l| l.split(' ').nth(1)).collect();
+    assert_eq!(rows, ["5", "3"], "{text}");
+    assert!(text.contains("restart.parquet: ") && text.contains("semicolon.parquet: "));
+
+    // One that cannot be read does not keep the others from it.
+    let out = whyspike(&["ingest", "--each", "README.md", logs[0], "-o", output])
+        .output()
+        .unwrap();
+    let [text, error] = [out.stdout, out.stderr].map(|b| String::from_utf8(b).unwrap());
+    assert_eq!(
+        (out.status.code(), text.lines().count()),
+        (Some(2), 1),
+        "{text}{error}"
+    );
+    assert!(
+        error.contains("README.md: ") && error.contains("1 of 2 logs"),
+        "{error}"
+    );
+    let answer = json(&[
+        "diagnose",
+        &format!("{output}/restart.parquet"),
+        "--format",
+        "json",
+    ]);
+    assert_eq!(answer["run"]["attempts"], 2);
+    assert!(fails(&["ingest", "--each", logs[0], logs[0], "-o", output]).contains("both become"));
+}
+
+#[test]
 fn standard_input_is_read() {
     let log = std::fs::read(root().join(BLOOM)).unwrap();
     let out = whyspike(&["diagnose", "-", "--format", "json"])
