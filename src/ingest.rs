@@ -170,7 +170,7 @@ pub struct Options {
     pub format: Option<String>,
     /// Step base that overrides what the format says.
     pub step_base: Option<u64>,
-    /// Name or id of the run that is read of a database that holds several.
+    /// Name or id of the run that is read of a folder or database that holds several.
     pub run: Option<String>,
 }
 
@@ -299,7 +299,7 @@ pub fn read(
     else {
         return Err(failed.unwrap_or(IngestError::NoInput));
     };
-    left_out.extend(several::pick(&mut groups, options, &first)?);
+    left_out.extend(several::pick(&mut groups, aliases, options, &first)?);
     let mut run = join_groups(groups, aliases, options, &first)?;
     run.losses.append(&mut left_out);
     Ok(run)

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Whether the log counts its first update 0 or 1
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
     step_base: Option<u64>,
-    /// Name or id of the run to read of a database that holds several, instead of the newest
+    /// Name or id of the run to read of a folder or database that holds several, instead of the newest
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
     /// TOML file with names of metrics, which go before the built-in ones

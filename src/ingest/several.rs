@@ -1,15 +1,28 @@
 //! Folders in which a tracker keeps several runs: the newest counts, and what it was resumed from.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::ingest::{Group, IngestError, Options};
 use crate::run::{DataLoss, Rows};
+use crate::signal::{Aliases, Meaning, Resolver};
 
 /// Other runs that are named.
 const NAMED: usize = 5;
+/// Signals of a training.
+const TRAINED: [&str; 2] = ["loss", "grad_norm"];
 
-/// The run that the path of a file says it belongs to: `…/run-20260301_120000-abcd1234/files/output.log` of W&B.
+/// The run that the path of a file says it belongs to: `…/run-20260301_120000-abcd1234/files/output.log` of W&B, or
+/// `run-abcd1234.wandb` out of its folder.
 pub(super) fn id_in_path(path: &str) -> Option<String> {
+    id_in_folder(path).or_else(|| {
+        let file = path.rsplit(['/', '\\']).next()?;
+        let id = file.strip_prefix("run-")?.strip_suffix(".wandb")?;
+        (!id.is_empty()).then(|| id.to_owned())
+    })
+}
+
+fn id_in_folder(path: &str) -> Option<String> {
     const STAMP: usize = "20260301_120000-".len();
     let folder = path.split(['/', '\\']).find_map(|part| {
         let rest = part
@@ -31,23 +44,38 @@ struct Run {
     /// First and last time, in milliseconds; the paths stand in for times that were not logged.
     span: Option<(f64, f64)>,
     path: String,
-    files: usize,
+    /// Whether it has a loss or a gradient norm: one of an evaluation or of preparing the data has neither.
+    trained: bool,
+    /// Whether its first step is the first of a training, and not one that it was resumed at.
+    anew: bool,
 }
 
 impl Run {
-    fn of(path: &str, rows: &Rows) -> Option<Self> {
+    fn of(path: &str, rows: &Rows, resolver: &mut Resolver<'_>) -> Option<Self> {
         let steps = rows.steps.iter();
+        let steps = (*steps.clone().min()?, *steps.max()?);
+        let mut trained = |name: &str| match resolver.meaning(name) {
+            Meaning::Signal { name, .. } => TRAINED.contains(&name.as_str()),
+            _ => false,
+        };
         Some(Self {
             name: rows.facts.get("wandb_run_name").cloned(),
-            steps: (*steps.clone().min()?, *steps.max()?),
+            steps,
             span: rows.span(),
             path: path.to_owned(),
-            files: 1,
+            trained: rows.columns().any(|(n, c)| c.has_values() && trained(n)),
+            anew: usual_gap(&rows.steps).is_some_and(|gap| steps.0 <= gap),
         })
     }
 
     fn join(&mut self, other: Self) {
         self.name = self.name.take().or(other.name);
+        self.trained |= other.trained;
+        self.anew = match other.steps.0.cmp(&self.steps.0) {
+            Ordering::Less => other.anew,
+            Ordering::Equal => self.anew || other.anew,
+            Ordering::Greater => self.anew,
+        };
         self.steps = (
             self.steps.0.min(other.steps.0),
             self.steps.1.max(other.steps.1),
@@ -57,111 +85,172 @@ impl Run {
             (a, b) => a.or(b),
         };
         self.path = std::mem::take(&mut self.path).min(other.path);
-        self.files += 1;
     }
 
     fn began(&self) -> f64 {
         self.span.map_or(f64::NEG_INFINITY, |s| s.0)
     }
 
-    /// Whether `next` goes on from this run, later and from a step that it had reached.
+    /// Whether `next` goes on from this run, later and from a step that it had reached. One that logs its first rows at
+    /// the usual distance from 0 began by itself, though this one may have logged earlier.
     fn goes_on_in(&self, next: &Self) -> bool {
         let (Some(mine), Some(theirs)) = (self.span, next.span) else {
             return false;
         };
-        theirs.0 >= mine.1
+        !next.anew
+            && theirs.0 >= mine.1
             && next.steps.0 > self.steps.0
             && next.steps.0 <= self.steps.1.saturating_add(1)
     }
 }
 
+/// The usual distance between steps that follow each other.
+fn usual_gap(steps: &[u64]) -> Option<u64> {
+    let gaps = steps.windows(2).filter_map(|w| w[1].checked_sub(w[0]));
+    let mut gaps: Vec<u64> = gaps.filter(|g| *g > 0).collect();
+    let middle = gaps.len() / 2;
+    (!gaps.is_empty()).then(|| *gaps.select_nth_unstable(middle).1)
+}
+
 /// Keeps the files of one run and says which others there are: the one that is asked for by name or id, else the newest
-/// together with those that it goes on from.
+/// that trained, together with those that it goes on from.
 pub(super) fn pick(
     groups: &mut Vec<Group>,
+    aliases: &Aliases,
     options: &Options,
     first: &str,
 ) -> Result<Option<DataLoss>, IngestError> {
-    let mut runs: BTreeMap<String, Run> = BTreeMap::new();
-    for (path, rows) in groups.iter().flat_map(|g| &g.pieces) {
-        if let (Some(id), Some(run)) = (&rows.run, Run::of(path, rows)) {
-            match runs.get_mut(id) {
-                Some(known) => known.join(run),
-                None => drop(runs.insert(id.clone(), run)),
-            }
+    let runs = Runs::of(groups, aliases);
+    let candidates = match &options.run {
+        Some(asked) => runs.called(asked),
+        None => runs.order.clone(),
+    };
+    if let Some(asked) = options.run.as_ref().filter(|_| candidates.is_empty()) {
+        if groups.iter().any(Group::is_database) {
+            return Ok(None);
         }
+        return Err(IngestError::NoRun {
+            path: first.to_owned(),
+            run: asked.clone(),
+            known: if runs.order.is_empty() {
+                "it tells of no run by name".to_owned()
+            } else {
+                format!("the runs are {}", runs.shown(&runs.order))
+            },
+        });
     }
-    let mut order: Vec<(&String, &Run)> = runs.iter().collect();
-    order.sort_by(|(_, a), (_, b)| {
-        b.began()
-            .total_cmp(&a.began())
-            .then_with(|| b.path.cmp(&a.path))
-    });
-    let shown = |all: &mut dyn Iterator<Item = &(&String, &Run)>| -> String {
-        let names: Vec<String> = all
-            .map(|(id, r)| format!("`{}`", r.name.as_ref().unwrap_or(id)))
-            .collect();
-        let more = if names.len() > NAMED { ", …" } else { "" };
-        names[..names.len().min(NAMED)].join(", ") + more
+    let kept = runs.newest(&candidates);
+    let left_out = |among: &[String]| -> Vec<String> {
+        let others = among.iter().filter(|id| !kept.contains(id));
+        others.cloned().collect()
     };
-    let kept = match &options.run {
-        Some(asked) => {
-            let fits = |r: &&(&String, &Run)| r.0 == asked || r.1.name.as_ref() == Some(asked);
-            let found: Vec<String> = order
-                .iter()
-                .filter(fits)
-                .map(|(id, _)| (*id).clone())
-                .collect();
-            let database = groups.iter().any(Group::is_database);
-            if found.is_empty() && !database {
-                return Err(IngestError::NoRun {
-                    path: first.to_owned(),
-                    run: asked.clone(),
-                    known: if order.is_empty() {
-                        "it tells of no run by name".to_owned()
-                    } else {
-                        format!("the runs are {}", shown(&mut order.iter()))
-                    },
-                });
-            }
-            found
-        }
-        None => newest(&order),
-    };
-    let others: Vec<&(&String, &Run)> = order.iter().filter(|(id, _)| !kept.contains(id)).collect();
-    if kept.is_empty() || others.is_empty() {
+    if left_out(&runs.order).is_empty() {
         return Ok(None);
     }
-    let told = options.run.is_none().then(|| {
-        let (count, newest) = (others.len(), shown(&mut order.iter().take(1)));
-        let plural = if count == 1 { "" } else { "s" };
-        let others = shown(&mut others.into_iter());
-        DataLoss {
-            source: first.to_owned(),
-            place: String::new(),
-            what: format!("{newest} is the newest run; {count} other run{plural} left out, to be named with --run: {others}"),
-        }
-    });
+    let told = runs.told(&kept, &left_out(&candidates));
     for group in groups.iter_mut() {
         group
             .pieces
             .retain(|(_, rows)| rows.run.as_ref().is_none_or(|id| kept.contains(id)));
     }
     groups.retain(|g| !g.pieces.is_empty());
-    Ok(told)
+    Ok(told.map(|what| DataLoss {
+        source: first.to_owned(),
+        place: String::new(),
+        what,
+    }))
 }
 
-/// The newest run and those before it that it goes on from.
-fn newest(order: &[(&String, &Run)]) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    let mut chain: Option<&Run> = None;
-    for (id, run) in order {
-        if chain.is_none_or(|next| run.goes_on_in(next)) {
-            kept.push((*id).clone());
-            chain = Some(run);
+/// The runs of a folder.
+struct Runs {
+    runs: BTreeMap<String, Run>,
+    /// Their ids: those that trained before others, the newest first.
+    order: Vec<String>,
+}
+
+impl Runs {
+    fn of(groups: &[Group], aliases: &Aliases) -> Self {
+        let mut resolver = Resolver::new(aliases);
+        let mut runs: BTreeMap<String, Run> = BTreeMap::new();
+        for (path, rows) in groups.iter().flat_map(|g| &g.pieces) {
+            let Some(id) = &rows.run else { continue };
+            let Some(run) = Run::of(path, rows, &mut resolver) else {
+                continue;
+            };
+            match runs.get_mut(id) {
+                Some(known) => known.join(run),
+                None => drop(runs.insert(id.clone(), run)),
+            }
         }
+        let mut order: Vec<(&String, &Run)> = runs.iter().collect();
+        order.sort_by(|(_, a), (_, b)| {
+            let by_time = b.began().total_cmp(&a.began());
+            let trained = b.trained.cmp(&a.trained);
+            trained.then(by_time).then_with(|| b.path.cmp(&a.path))
+        });
+        let order = order.into_iter().map(|(id, _)| id.clone()).collect();
+        Self { runs, order }
     }
-    kept
+
+    /// The run of an id; else those of a name, which several may have.
+    fn called(&self, asked: &str) -> Vec<String> {
+        if self.runs.contains_key(asked) {
+            return vec![asked.to_owned()];
+        }
+        let ids = self.order.iter();
+        let named = ids.filter(|id| self.runs[*id].name.as_deref() == Some(asked));
+        named.cloned().collect()
+    }
+
+    /// What a run is asked for by: its name, if no other has it, or its id.
+    fn label<'a>(&'a self, id: &'a String) -> &'a String {
+        let name = self.runs[id].name.as_ref();
+        let alone = |name: &&String| {
+            let same = self.runs.values().filter(|r| r.name.as_ref() == Some(name));
+            same.count() == 1
+        };
+        name.filter(alone).unwrap_or(id)
+    }
+
+    fn shown(&self, ids: &[String]) -> String {
+        let names = ids.iter().take(NAMED);
+        let names: Vec<String> = names.map(|id| format!("`{}`", self.label(id))).collect();
+        let more = if ids.len() > NAMED { ", …" } else { "" };
+        names.join(", ") + more
+    }
+
+    /// The first of these and those after it that it goes on from.
+    fn newest(&self, ids: &[String]) -> Vec<String> {
+        let mut kept: Vec<String> = Vec::new();
+        let mut chain: Option<&Run> = None;
+        for id in ids {
+            let run = &self.runs[id];
+            if chain.is_none_or(|next| run.goes_on_in(next)) {
+                kept.push(id.clone());
+                chain = Some(run);
+            }
+        }
+        kept
+    }
+
+    /// What is said of the runs that were left out.
+    fn told(&self, kept: &[String], left_out: &[String]) -> Option<String> {
+        let (count, newest) = (left_out.len(), kept.first()?);
+        let plural = if count == 1 { "" } else { "s" };
+        let evaluation = |id: &String| !self.runs[id].trained;
+        let trained = if self.runs[newest].trained && left_out.iter().any(evaluation) {
+            " with a loss"
+        } else {
+            ""
+        };
+        (count > 0).then(|| {
+            format!(
+                "{} is the newest run{trained}; {count} other run{plural} left out, to be named with --run: {}",
+                self.shown(std::slice::from_ref(newest)),
+                self.shown(left_out)
+            )
+        })
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +270,7 @@ mod tests {
             id("wandb/offline-run-20260301_120000-my-run/run-my-run.wandb").as_deref(),
             Some("my-run")
         );
+        assert_eq!(id("copied/run-my-run.wandb").as_deref(), Some("my-run"));
         assert_eq!(id("run-2026/log"), None);
         assert_eq!(id("run-20260301_120000-ab.log"), None);
         assert_eq!(id("run-é0260301_12000-ab/x"), None);
@@ -207,7 +297,7 @@ mod tests {
             run: asked.map(str::to_owned),
             ..Options::default()
         };
-        let told = pick(&mut groups, &options, "x").unwrap();
+        let told = pick(&mut groups, &Aliases::built_in(), &options, "x").unwrap();
         let kept = groups
             .into_iter()
             .flat_map(|g| g.pieces)
@@ -244,7 +334,55 @@ mod tests {
             run: Some("z".to_owned()),
             ..Options::default()
         };
-        let error = pick(&mut groups, &options, "x").unwrap_err().to_string();
+        let error = pick(&mut groups, &Aliases::built_in(), &options, "x");
+        let error = error.unwrap_err().to_string();
         assert_eq!(error, "x: there is no run `z`; the runs are `n`, `b`, `o`");
+    }
+
+    #[test]
+    fn a_run_that_begins_anew_goes_on_from_none() {
+        // One logs from step 1, the next every ten steps from step 10: neither was resumed.
+        let pieces = vec![
+            piece("eager", "e", &[1, 10, 20, 30], 1.6e12),
+            piece("new", "n", &[10, 20, 30], 1.7e12),
+        ];
+        let (kept, told) = picked(pieces, None);
+        assert_eq!(kept, ["new"]);
+        assert!(told.is_some_and(|t| t.contains("1 other run left out")));
+    }
+
+    #[test]
+    fn runs_of_one_name_are_told_apart_by_their_ids() {
+        let named = |path: &str, id: &str, from: f64| {
+            let (path, mut rows) = piece(path, id, &[0, 10, 20], from);
+            let name = "llama".to_owned();
+            rows.facts.insert("wandb_run_name".to_owned(), name);
+            (path, rows)
+        };
+        let all = || vec![named("old", "o", 1.6e12), named("new", "n", 1.7e12)];
+        let says = "`n` is the newest run; 1 other run left out, to be named with --run: `o`";
+        for asked in [None, Some("llama")] {
+            let expected = (vec!["new".to_owned()], Some(says.to_owned()));
+            assert_eq!(picked(all(), asked), expected);
+        }
+        assert_eq!(picked(all(), Some("o")), (vec!["old".to_owned()], None));
+    }
+
+    #[test]
+    fn an_evaluation_after_the_training_is_not_the_run() {
+        let (path, rows) = piece("eval", "e", &[0, 10], 1.9e12);
+        let mut evaluation = Rows::default();
+        evaluation.steps.clone_from(&rows.steps);
+        evaluation.put("eval/accuracy", Column::from_values(vec![0.5; 2]));
+        evaluation.run = rows.run;
+        let training = piece("train", "t", &[0, 10, 20], 1.7e12);
+        let (kept, told) = picked(vec![training, (path, evaluation)], None);
+        assert_eq!(kept, ["train"]);
+        assert_eq!(
+            told.as_deref(),
+            Some(
+                "`t` is the newest run with a loss; 1 other run left out, to be named with --run: `e`"
+            )
+        );
     }
 }

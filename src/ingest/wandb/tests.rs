@@ -153,6 +153,68 @@ fn every_file_is_a_process() {
     );
 }
 
+/// A folder of W&B with a run that was resumed under its id, and two others of one name.
+fn folder_of_runs() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let put = |stamp: &str, id: &str, name: &str, first: u64, from: u64| {
+        let run = [build::bytes(1, id), build::bytes(8, name)].concat();
+        let mut records = vec![build::bytes(17, run)];
+        records.extend((first..first + 4).map(|i| {
+            let (loss, time) = (format!("{}", 10 - i), format!("{}", from + i));
+            let names: [&[&str]; 2] = [&["loss"], &["_timestamp"]];
+            history(i, &[(names[0], &loss), (names[1], &time)])
+        }));
+        let inner = folder.path().join(format!("wandb/run-{stamp}-{id}"));
+        std::fs::create_dir_all(&inner).expect("a folder");
+        let path = inner.join(format!("run-{id}.wandb"));
+        std::fs::write(path, blocks::written(&records)).expect("written");
+    };
+    put("20260301_120000", "aaaa1111", "llama", 0, 1_772_366_400);
+    put("20260301_130000", "bbbb2222", "tries", 0, 1_772_370_000);
+    put("20260301_140000", "bbbb2222", "tries", 2, 1_772_373_600);
+    put("20260301_150000", "cccc3333", "llama", 0, 1_772_377_200);
+    folder
+}
+
+#[test]
+fn several_runs_in_one_folder_are_told_apart() {
+    let folder = folder_of_runs();
+    let of = |asked: Option<&str>| {
+        let options = ingest::Options {
+            run: asked.map(str::to_owned),
+            ..ingest::Options::default()
+        };
+        let folder = [folder.path().to_owned()];
+        let run = ingest::read(&folder, &Aliases::built_in(), &options, &mut |_, _| {});
+        let run = run.expect("a run");
+        let id = run.meta.facts["wandb_run_id"].clone();
+        let told: Vec<String> = run.losses.into_iter().map(|l| l.what).collect();
+        (id, run.steps, run.attempts.len(), told)
+    };
+    let newest = "`cccc3333` is the newest run; 2 other runs left out, to be named with --run: `tries`, `aaaa1111`";
+    let (id, steps, attempts, told) = of(None);
+    assert_eq!(
+        (&*id, attempts, &told[..]),
+        ("cccc3333", 1, &[newest.to_owned()][..])
+    );
+    assert_eq!(steps, [0, 1, 2, 3]);
+    let (id, steps, attempts, told) = of(Some("tries"));
+    assert_eq!(
+        (&*id, attempts),
+        ("bbbb2222", 2),
+        "resumes of one id are one run"
+    );
+    assert_eq!(steps, [0, 1, 2, 3, 2, 3, 4, 5]);
+    assert!(told.is_empty());
+    assert_eq!(of(Some("aaaa1111")).0, "aaaa1111");
+    let (id, steps, ..) = of(Some("llama"));
+    assert_eq!(
+        (&*id, steps.len()),
+        ("cccc3333", 4),
+        "the newest of the name"
+    );
+}
+
 #[test]
 fn partial_rows_and_rows_without_numbers() {
     let rows = rows_of(&blocks::written(&[
