@@ -2,6 +2,7 @@
 
 pub(super) mod folders;
 mod frames;
+mod notes;
 mod scalar;
 mod table;
 mod tags;
@@ -15,6 +16,7 @@ use crate::run::EventKind;
 use crate::run::Rows;
 
 use frames::{Frame, Frames};
+use notes::Notes;
 use table::{Sample, Table};
 use tags::{Axis, Tags};
 
@@ -121,6 +123,7 @@ struct Log {
     steps: Table,
     /// Rows over samples.
     samples: Table,
+    notes: Notes,
     /// Values whose step is negative or too large.
     odd: usize,
 }
@@ -131,6 +134,7 @@ impl Log {
             tags: Tags::default(),
             steps: Table::new(),
             samples: Table::new(),
+            notes: Notes::default(),
             odd: 0,
         }
     }
@@ -163,6 +167,9 @@ impl Log {
         let point = scalar::point(bytes)?;
         let tag = self.tags.find(point.tag);
         tag.foreign |= point.foreign;
+        if tag.foreign {
+            self.notes.value(point.tag, bytes);
+        }
         let (Some(value), false) = (point.value, tag.foreign) else {
             return Some(());
         };
@@ -248,6 +255,7 @@ impl Log {
         let table = if by_samples { self.samples } else { self.steps };
         let mut read = table.finish();
         read.losses.splice(0..0, std::mem::take(&mut rows.losses));
+        self.notes.finish(&mut read);
         *rows = read;
     }
 }

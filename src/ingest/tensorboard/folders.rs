@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::ingest::tensorboard::notes::HPARAMS;
 use crate::run::Rows;
 
 /// A file and what was read from it.
@@ -13,12 +14,13 @@ const FURTHER: u64 = 4;
 /// Gives the tags of evaluations, and of scalars that were added together, the names of their folders, so that they are
 /// not taken for the training's own; and settles on one meaning of the steps.
 pub(in crate::ingest) fn settle(files: &mut [File]) {
+    summaries(files);
     let inner = inner_folders(files);
     let inner_training = inner
         .iter()
         .any(|f| f.iter().any(|part| part == "train_inner"));
     for ((_, rows), folder) in files.iter_mut().zip(&inner) {
-        if let Some(name) = folder.last().and_then(|f| added_together(f, rows)) {
+        if let Some(name) = added_together(folder, rows) {
             rows.rename(|tag| is_metric(tag).then(|| name.clone()));
         } else if let Some(prefix) = evaluation(folder) {
             rows.rename(|tag| {
@@ -89,21 +91,62 @@ fn is_metric(tag: &str) -> bool {
     tag != "time"
 }
 
+/// What `add_hparams` writes, beside the files of the run and in a folder of its own, is no attempt: hyperparameters, and
+/// the last values of some metrics at step 0. They are facts.
+fn summaries(files: &mut [File]) {
+    let trained = files.iter().any(|(_, rows)| rows.steps.len() > 1);
+    for (_, rows) in files {
+        let noted = rows.facts.remove(HPARAMS).is_some();
+        if !noted || !trained || rows.steps.len() > 1 {
+            continue;
+        }
+        let read = std::mem::take(rows);
+        rows.facts.clone_from(&read.facts);
+        for (tag, column) in read.columns().filter(|(tag, _)| is_metric(tag)) {
+            if let Some((_, value)) = column.present().last() {
+                let fact = (format!("summary/{tag}"), value.to_string());
+                rows.facts.extend([fact]);
+            }
+        }
+        rows.take_over(&read);
+    }
+}
+
 /// The name of a scalar that `add_scalars` puts into a folder of its own, called by its tag and its name among those that
-/// were added together.
-fn added_together(folder: &str, rows: &Rows) -> Option<String> {
+/// were added together: `loss_train` for PyTorch, `loss/train` for tensorboardX, and any sign of the tag that may not
+/// stand in a name of a file is another there.
+fn added_together(folder: &[String], rows: &Rows) -> Option<String> {
     let mut tags = rows.columns().map(|(tag, _)| tag).filter(|t| is_metric(t));
     let (tag, None) = (tags.next()?, tags.next()) else {
         return None;
     };
-    let name = folder
-        .strip_prefix(&tag.replace('/', "_"))?
-        .strip_prefix('_')?;
-    Some(if is_training(name) || is_evaluation(name) {
+    let name = (0..folder.len()).find_map(|at| after(&folder[at..].join("/"), tag))?;
+    let own = name.to_ascii_lowercase().ends_with("loss");
+    Some(if is_training(&name) || is_evaluation(&name) && !own {
         format!("{name}/{tag}")
+    } else if own && (is_evaluation(&name) || name.to_ascii_lowercase().starts_with("train")) {
+        name
     } else {
         format!("{tag}/{name}")
     })
+}
+
+/// What follows a tag in a path.
+fn after(path: &str, tag: &str) -> Option<String> {
+    let plain = |c: char| {
+        if c.is_alphanumeric() || c == '-' || c == '.' {
+            c
+        } else {
+            '_'
+        }
+    };
+    let mut rest = path.chars();
+    for c in tag.chars().chain(['_']) {
+        if rest.next().map(plain) != Some(plain(c)) {
+            return None;
+        }
+    }
+    Some(rest.as_str().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Keras counts epochs in `epoch_…` and batches in the rest. One of both is kept in all files.
@@ -145,7 +188,7 @@ fn count_alike(files: &mut [File]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Column;
+    use crate::run::{Column, EventKind};
 
     fn file(path: &str, tags: &[(&str, &[(u64, f64)])]) -> File {
         let mut all: Vec<u64> = tags
@@ -218,6 +261,62 @@ mod tests {
         settle(&mut files);
         let names: Vec<&str> = files.iter().map(|f| tags(f)[1]).collect();
         assert_eq!(names, ["lr", "train/loss", "val/loss", "a/b/left", "a/b"]);
+        let mut slashes = [
+            file("r/e", &[("lr", one)]),
+            file("r/Loss/train/e", &[("Loss", one)]),
+            file("r/Loss/parts/ce/e", &[("Loss/parts", one)]),
+            file("r/Loss/parts/z/e", &[("Loss/parts", one)]),
+            file("r/lm loss_test/e", &[("lm_loss", one)]),
+            file("r/losses_train_loss/e", &[("losses", one)]),
+            file("r/losses_val_loss/e", &[("losses", one)]),
+        ];
+        settle(&mut slashes);
+        let names: Vec<&str> = slashes.iter().skip(1).map(|f| tags(f)[1]).collect();
+        let expected = [
+            "train/Loss",
+            "Loss/parts/ce",
+            "Loss/parts/z",
+            "test/lm_loss",
+            "train_loss",
+            "val_loss",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn hyperparameters_are_no_attempt() {
+        let steps: &[(u64, f64)] = &[(0, 5.0), (1, 4.0)];
+        let noted = |path: &str, tags: &[(&str, &[(u64, f64)])]| {
+            let (path, mut rows) = file(path, tags);
+            rows.mark(EventKind::Start, None, None);
+            let facts = [(HPARAMS, ""), ("adam_beta2", "0.95")];
+            let facts = facts.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            rows.facts.extend(facts);
+            (path, rows)
+        };
+        let last: &[(u64, f64)] = &[(0, 4.5)];
+        let mut files = [
+            file("r/e", &[("loss", steps)]),
+            noted("r/1772366400.25/e", &[("hparam/loss", last)]),
+            noted("r/same/e", &[("loss", steps)]),
+        ];
+        settle(&mut files);
+        let summary = &files[1].1;
+        assert!(summary.steps.is_empty() && summary.marks.is_empty());
+        let facts: Vec<_> = summary.facts.iter().map(|(n, v)| (&**n, &**v)).collect();
+        assert_eq!(
+            facts,
+            [("adam_beta2", "0.95"), ("summary/hparam/loss", "4.5")]
+        );
+        assert_eq!(
+            files[2].1.steps,
+            [0, 1],
+            "those noted in the file of the run"
+        );
+        assert_eq!(files[2].1.facts.len(), 1);
+        let mut alone = [noted("r/e", &[("loss", last)])];
+        settle(&mut alone);
+        assert_eq!(alone[0].1.steps, [0], "it is all there is");
     }
 
     #[test]

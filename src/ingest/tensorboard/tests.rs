@@ -93,6 +93,36 @@ fn a_restart_without_a_start_record_keeps_both_branches() {
 }
 
 #[test]
+fn folders_of_a_writer_are_no_attempts() {
+    let run = run_of(&fixture("writer")).expect("the fixture");
+    assert_eq!((&run.steps[..], run.attempts.len()), (&[0, 1, 2, 3][..], 1));
+    let names: Vec<&str> = run.columns().map(|(n, _)| n).collect();
+    let expected = [
+        "learning_rate",
+        "loss",
+        "parts/ce",
+        "parts/z",
+        "time",
+        "val_loss",
+    ];
+    assert_eq!(names, expected);
+    assert!(
+        (sum(&run, "loss") - 17.0).abs() < 1e-12 && (sum(&run, "val_loss") - 9.5).abs() < 1e-12
+    );
+    assert_eq!(run.beta2(), Some(0.95));
+    let fact = |name: &str| run.meta.facts.get(name).map(String::as_str);
+    assert_eq!(
+        (fact("optimizer"), fact("fused")),
+        (Some("adamw"), Some("true"))
+    );
+    assert_eq!(fact("summary/hparam/loss"), Some("3.5"));
+    assert_eq!(run.meta.facts.len(), 4);
+    assert!(run.losses.is_empty(), "{:?}", run.losses);
+    let starts = run.events.iter().filter(|e| e.kind == EventKind::Start);
+    assert_eq!(starts.count(), 1);
+}
+
+#[test]
 fn a_step_back_within_a_file_is_a_restart() {
     let losses = [(1, 9.0), (2, 8.0), (3, 7.0), (2, 8.5), (3, 7.5)];
     let file: Vec<u8> = losses
