@@ -411,6 +411,9 @@ fn join_groups(
         if group.format.name == tensorboard::INGESTER.name {
             tensorboard::folders::settle(&mut group.pieces);
         }
+        if group.format.name == mlflow::INGESTER.name {
+            mlflow::parameters(&mut group.pieces);
+        }
         for (_, rows) in &mut group.pieces {
             composer::align(group.format, rows);
         }

@@ -1,7 +1,13 @@
 //! The file store of `MLflow`: one file a metric, `mlruns/…/metrics/train/loss` with lines `timestamp value step`.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
 use crate::ingest::Ingester;
 use crate::ingest::Reader;
+use crate::ingest::config;
 use crate::ingest::fields::Torn;
 use crate::ingest::number;
 use crate::ingest::records;
@@ -29,7 +35,14 @@ const VALUE: &str = "value";
 /// The column of the times at which values were logged.
 const TIME: &str = "timestamp";
 /// The folder below which the path is the name.
-const FOLDER: &str = "/metrics/";
+const FOLDER: &str = "metrics";
+/// The file in which a run is described.
+const ABOUT: &str = "meta.yaml";
+/// Facts: what the run is called, and whether it was deleted.
+pub(super) const NAME: &str = "mlflow_run";
+pub(super) const STAGE: &str = "mlflow_stage";
+/// Parameters of one folder that are read.
+const MOST_PARAMETERS: usize = 1024;
 /// Metrics of the machine, which have a step count of their own.
 const MACHINE: &str = "system/";
 
@@ -88,24 +101,123 @@ impl Records for Metric {
     }
 }
 
+/// Where a file stands in a store.
+struct Place {
+    /// The folder of the run.
+    run: PathBuf,
+    /// The name of the metric: its path below the folder of metrics.
+    name: String,
+}
+
+impl Place {
+    /// A metric may itself be called `metrics/…`, and the store may lie below a folder of that name: the run is where its
+    /// `meta.yaml` lies, or else above the last folders of metrics.
+    fn of(path: &str) -> Option<Self> {
+        let path = fs::canonicalize(path).map_or_else(|_| path.into(), |p| p.display().to_string());
+        let parts: Vec<&str> = path.split(['/', '\\']).collect();
+        let folders = 0..parts.len().saturating_sub(1);
+        let metrics: Vec<usize> = folders.filter(|i| parts[*i] == FOLDER).collect();
+        let run = |at: usize| PathBuf::from(parts[..at].join("/"));
+        let is_run = |at: &&usize| run(**at).join(ABOUT).is_file();
+        let ends_in_metrics = |at: &usize| *at > 0 && parts[at - 1] == FOLDER;
+        let at = match metrics.iter().find(is_run) {
+            Some(at) => *at,
+            None => *metrics.iter().rfind(|at| !ends_in_metrics(at))?,
+        };
+        Some(Self {
+            run: run(at),
+            name: parts[at + 1..].join("/"),
+        })
+    }
+
+    fn id(&self) -> Option<String> {
+        let id = self.run.file_name()?.to_string_lossy().into_owned();
+        Some(id).filter(|id| !id.is_empty())
+    }
+}
+
 /// The rows under the metric's name, which is the path below the folder of metrics.
 pub(super) fn named(rows: &Rows, path: &str) -> Rows {
-    let path = path.replace('\\', "/");
-    let (run, name) = match path.rsplit_once(FOLDER) {
-        Some((run, name)) => (run.rsplit('/').next(), name),
-        None => (None, path.rsplit('/').next().unwrap_or(&path)),
-    };
+    let place = Place::of(path);
+    let file = || path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned();
+    let name = place.as_ref().map_or_else(file, |p| p.name.clone());
     let mut out = Rows::default();
-    out.run = run.filter(|r| !r.is_empty()).map(str::to_owned);
+    if let Some(place) = &place {
+        out.run = place.id();
+        about(&place.run, &mut out);
+    }
     out.take_over(rows);
     if let Some(slot) = rows.find(VALUE).filter(|_| !name.starts_with(MACHINE)) {
         out.steps.clone_from(&rows.steps);
-        out.put(name, rows.column(slot).clone());
+        out.put(&name, rows.column(slot).clone());
         if let Some(time) = rows.find(TIME) {
             out.put(TIME, rows.column(time).clone());
         }
     }
     out
+}
+
+/// The name of the run, and whether it was deleted.
+fn about(run: &Path, rows: &mut Rows) {
+    let Some(text) = small_file(&run.join(ABOUT)) else {
+        return;
+    };
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(": ") else {
+            continue;
+        };
+        let value = value.trim().trim_matches(['\'', '"']);
+        let fact = match key {
+            "run_name" => NAME,
+            "lifecycle_stage" => STAGE,
+            _ => continue,
+        };
+        config::note(&mut rows.facts, fact, value.as_bytes(), true);
+    }
+}
+
+/// Adds the parameters of the run to its first metric.
+pub(super) fn parameters(metrics: &mut [(String, Rows)]) {
+    let Some((path, rows)) = metrics.first_mut() else {
+        return;
+    };
+    if let Some(place) = Place::of(path) {
+        let folder = place.run.join("params");
+        below(&folder, "", &mut rows.facts);
+    }
+}
+
+/// The parameters in a folder; those with a `/` in their names lie in folders below it.
+fn below(folder: &Path, inside: &str, facts: &mut BTreeMap<String, String>) {
+    const DEEPEST: usize = 8;
+    let mut entries: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries.into_iter().take(MOST_PARAMETERS) {
+        let name = format!("{inside}{}", entry.file_name().to_string_lossy());
+        let kind = entry.file_type();
+        if kind.as_ref().is_ok_and(fs::FileType::is_dir) && name.matches('/').count() < DEEPEST {
+            below(&entry.path(), &format!("{name}/"), facts);
+        } else if let Some(value) = small_file(&entry.path()) {
+            // Parameters are text, and may be JSON.
+            let value = value.trim().as_bytes();
+            if config::leaves(facts, name.clone().into_bytes(), value).is_none() {
+                config::note(facts, &name, value, true);
+            }
+        }
+    }
+}
+
+fn small_file(path: &Path) -> Option<String> {
+    const LARGEST: u64 = 64 * 1024;
+    let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());
+    let mut text = String::new();
+    let file = is_file.then(|| fs::File::open(path).ok())??;
+    file.take(LARGEST).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 #[cfg(test)]
@@ -131,6 +243,23 @@ mod tests {
         let rows = read_in::<Metric>(text, 9);
         assert!(named(&rows, "a/metrics/system/cpu").steps.is_empty());
         assert_eq!(named(&rows, "loss").find("loss"), Some(0));
+    }
+
+    #[test]
+    fn a_metric_may_be_called_as_the_folder_of_metrics() {
+        let placed = |path: &str| {
+            let place = Place::of(path)?;
+            Some((place.id()?, place.name))
+        };
+        let of = |run: &str, name: &str| Some((run.to_owned(), name.to_owned()));
+        assert_eq!(
+            placed("mlruns/0/ab/metrics/metrics/train/ce"),
+            of("ab", "metrics/train/ce")
+        );
+        assert_eq!(placed("/metrics/mlruns/0/ab/metrics/lr"), of("ab", "lr"));
+        let store = "fixtures/logs/mlflow/mlruns/0/ab12";
+        assert_eq!(placed(&format!("{store}/metrics/lr")), of("ab12", "lr"));
+        assert_eq!(placed("lr"), None);
     }
 
     #[test]

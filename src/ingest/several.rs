@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use crate::ingest::{Group, IngestError, Options};
+use crate::ingest::{Group, IngestError, Options, mlflow};
 use crate::run::{DataLoss, Rows};
 use crate::signal::{Aliases, Meaning, Resolver};
 
@@ -13,13 +13,23 @@ const NAMED: usize = 5;
 const TRAINED: [&str; 2] = ["loss", "grad_norm"];
 
 /// The run that the path of a file says it belongs to: `…/run-20260301_120000-abcd1234/files/output.log` of W&B, or
-/// `run-abcd1234.wandb` out of its folder.
+/// `run-abcd1234.wandb` out of its folder, or `…/<id>/artifacts/log.jsonl` of `MLflow`.
 pub(super) fn id_in_path(path: &str) -> Option<String> {
-    id_in_folder(path).or_else(|| {
-        let file = path.rsplit(['/', '\\']).next()?;
-        let id = file.strip_prefix("run-")?.strip_suffix(".wandb")?;
-        (!id.is_empty()).then(|| id.to_owned())
-    })
+    id_in_folder(path)
+        .or_else(|| id_of_artifact(path))
+        .or_else(|| {
+            let file = path.rsplit(['/', '\\']).next()?;
+            let id = file.strip_prefix("run-")?.strip_suffix(".wandb")?;
+            (!id.is_empty()).then(|| id.to_owned())
+        })
+}
+
+fn id_of_artifact(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split(['/', '\\']).collect();
+    let is_id = |id: &str| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
+    let at = parts.iter().position(|p| *p == "artifacts")?;
+    let id = parts[..at].last().filter(|id| is_id(id))?;
+    Some((*id).to_owned())
 }
 
 fn id_in_folder(path: &str) -> Option<String> {
@@ -44,7 +54,8 @@ struct Run {
     /// First and last time, in milliseconds; the paths stand in for times that were not logged.
     span: Option<(f64, f64)>,
     path: String,
-    /// Whether it has a loss or a gradient norm: one of an evaluation or of preparing the data has neither.
+    deleted: bool,
+    /// Whether it has a loss or a gradient norm: a run of an evaluation has neither.
     trained: bool,
     /// Whether its first step is the first of a training, and not one that it was resumed at.
     anew: bool,
@@ -59,10 +70,16 @@ impl Run {
             _ => false,
         };
         Some(Self {
-            name: rows.facts.get("wandb_run_name").cloned(),
+            name: ["wandb_run_name", mlflow::NAME]
+                .iter()
+                .find_map(|n| rows.facts.get(*n).cloned()),
             steps,
             span: rows.span(),
             path: path.to_owned(),
+            deleted: rows
+                .facts
+                .get(mlflow::STAGE)
+                .is_some_and(|s| s == "deleted"),
             trained: rows.columns().any(|(n, c)| c.has_values() && trained(n)),
             anew: usual_gap(&rows.steps).is_some_and(|gap| steps.0 <= gap),
         })
@@ -164,7 +181,7 @@ pub(super) fn pick(
 /// The runs of a folder.
 struct Runs {
     runs: BTreeMap<String, Run>,
-    /// Their ids: those that trained before others, the newest first.
+    /// Their ids: those that trained before others, and those that were deleted last; the newest first.
     order: Vec<String>,
 }
 
@@ -185,8 +202,11 @@ impl Runs {
         let mut order: Vec<(&String, &Run)> = runs.iter().collect();
         order.sort_by(|(_, a), (_, b)| {
             let by_time = b.began().total_cmp(&a.began());
-            let trained = b.trained.cmp(&a.trained);
-            trained.then(by_time).then_with(|| b.path.cmp(&a.path))
+            let worth = |r: &Run| (r.deleted, !r.trained);
+            worth(a)
+                .cmp(&worth(b))
+                .then(by_time)
+                .then_with(|| b.path.cmp(&a.path))
         });
         let order = order.into_iter().map(|(id, _)| id.clone()).collect();
         Self { runs, order }
@@ -271,6 +291,13 @@ mod tests {
             Some("my-run")
         );
         assert_eq!(id("copied/run-my-run.wandb").as_deref(), Some("my-run"));
+        let artifact =
+            "mlruns/0/0a741f5e2b0a4bdfac2c6efd299442ff/artifacts/ckpt/trainer_state.json";
+        assert_eq!(
+            id(artifact).as_deref(),
+            Some("0a741f5e2b0a4bdfac2c6efd299442ff")
+        );
+        assert_eq!(id("run/artifacts/log"), None);
         assert_eq!(id("run-2026/log"), None);
         assert_eq!(id("run-20260301_120000-ab.log"), None);
         assert_eq!(id("run-é0260301_12000-ab/x"), None);

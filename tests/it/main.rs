@@ -13,9 +13,9 @@ mod contributing;
 mod detect;
 mod diagnose;
 mod events;
-
 mod faults;
 mod features;
+mod folders;
 mod ingest;
 mod layering;
 mod plan;

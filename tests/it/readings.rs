@@ -84,6 +84,8 @@ const OURS: &[Reading] = &[
     ("tensorboard/damaged.tfevents", "tensorboard", 3, 1, 3, (3, 27.0), (3, 10.5)),
     ("tensorboard/deepspeed.tfevents", "tensorboard", 3, 512, 1536, (3, 6.0), (0, 0.0)),
     ("tensorboard/restart", "tensorboard", 10, 1, 8, (10, 65.25), (9, 23.75)),
+    // Read with the protobuf classes of tensorboardX.
+    ("tensorboard/writer", "tensorboard", 4, 0, 3, (4, 17.0), (0, 0.0)),
     ("torchtitan-structured/structured.jsonl", "torchtitan-structured", 2, 1, 2, (1, 12.25), (0, 0.0)),
     ("torchtitan/restart.log", "torchtitan", 6, 1, 30, (6, 50.947_31), (6, 26.6234)),
     ("verl/ppo.log", "verl", 3, 12, 14, (2, 0.487), (2, 0.461)),
