@@ -18,6 +18,7 @@ mod golden;
 mod hf_console;
 mod hf_jsonl;
 mod hf_state;
+mod hf_tracked;
 mod holes;
 mod json;
 mod jsonl;
@@ -457,13 +458,17 @@ fn build(
     options: &Options,
     first: &str,
 ) -> Result<Run, IngestError> {
+    let by_hf =
+        format.framework.is_none() && hf_tracked::wrote(pieces.iter().map(|(_, rows)| rows));
+    let framework = by_hf.then_some(hf_tracked::FRAMEWORK).or(format.framework);
+    let base = options.step_base.or(format.step_base);
     let mut builder = RunBuilder::new(
         aliases,
         BuildOptions {
             format: format.name.to_owned(),
-            framework: format.framework.map(str::to_owned),
-            step_base: options.step_base.or(format.step_base),
-            averaged: format.averaged,
+            framework: framework.map(str::to_owned),
+            step_base: base.or(by_hf.then_some(1)),
+            averaged: format.averaged || by_hf,
             interleaved: format.interleaved,
         },
     );

@@ -98,3 +98,41 @@ fn a_store_of_mlflow_is_read_from_any_of_its_folders() {
     let gone = format!("mlruns/7/{}", id(3));
     assert_eq!(read(folder.path().join(gone)).len(), 3, "it was named");
 }
+
+/// What the HF Trainer logs of a row, under the names that it gives trackers.
+fn hf_rows(names: [&str; 3], more: impl Fn(u64) -> String) -> String {
+    let mut text = String::new();
+    for step in (10..=60).step_by(10) {
+        let row = |at: usize, value: f64| format!("\"{}\": {value}", names[at]);
+        let loss = row(0, 5.0 - step as f64 / 100.0);
+        let (rate, epoch) = (row(1, 0.001), row(2, step as f64 / 60.0));
+        writeln!(text, "{{{}, {loss}, {rate}, {epoch}}}", more(step)).expect("written");
+    }
+    text
+}
+
+#[test]
+fn rows_of_the_hf_trainer_in_a_tracker_are_means() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tracked = ["train/loss", "train/learning_rate", "train/epoch"];
+    let counted = hf_rows(tracked, |step| {
+        format!("\"_step\": {}, \"train/global_step\": {step}", step / 10)
+    });
+    put(&folder, "history.jsonl", counted);
+    let run = read(folder.path().join("history.jsonl"));
+    assert_eq!(run.meta.framework.as_deref(), Some("hf-trainer"));
+    assert_eq!(
+        (&run.steps[..2], &*run.intervals),
+        (&[10, 20][..], &[10; 6][..])
+    );
+    assert_eq!((run.meta.step_base, run.meta.base_known), (1, true));
+
+    let others = ["train/loss", "train/lr", "train/epoch"];
+    put(
+        &folder,
+        "other.jsonl",
+        hf_rows(others, |step| format!("\"step\": {step}")),
+    );
+    let run = read(folder.path().join("other.jsonl"));
+    assert_eq!((run.meta.framework, &*run.intervals), (None, &[1; 6][..]));
+}

@@ -123,6 +123,33 @@ fn folders_of_a_writer_are_no_attempts() {
 }
 
 #[test]
+fn the_arguments_of_the_hf_trainer_tell_that_rows_are_means() {
+    let arguments = "{\"logging_steps\": 5, \"logging_strategy\": \"steps\", \"adam_beta2\": 0.98, \
+                     \"per_device_train_batch_size\": 8}";
+    let text = [build::int(1, 7), build::bytes(8, arguments)].concat();
+    let plugin = build::bytes(1, build::bytes(1, "text"));
+    let value = [
+        build::bytes(1, "args/text_summary"),
+        build::bytes(8, text),
+        build::bytes(9, plugin),
+    ];
+    let summary = build::bytes(5, build::bytes(1, value.concat()));
+    let mut file = frames::framed(&[build::double(1, 1.7e9), summary].concat());
+    for step in [5, 10, 15] {
+        file.extend(event(step, &[("train/loss", 4.0), ("profiling/x", 1.0)]));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a"), file).expect("written");
+    let run = run_of(folder.path()).expect("a run");
+    assert_eq!(
+        (&run.intervals[..], run.beta2()),
+        (&[5, 5, 5][..], Some(0.98))
+    );
+    assert_eq!(run.meta.framework.as_deref(), Some("hf-trainer"));
+    assert!(run.column("args/text_summary").is_none());
+}
+
+#[test]
 fn a_step_back_within_a_file_is_a_restart() {
     let losses = [(1, 9.0), (2, 8.0), (3, 7.0), (2, 8.5), (3, 7.5)];
     let file: Vec<u8> = losses
