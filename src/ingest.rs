@@ -55,6 +55,7 @@ mod text;
 mod torchtitan;
 mod trackio;
 mod verl;
+mod views;
 mod wandb;
 mod wire;
 
@@ -397,8 +398,7 @@ impl Group {
     }
 }
 
-/// Builds a run from the sources of each format. The one with the most losses is the run; the others, views of the same
-/// run such as its TensorBoard files beside its console, add what it lacks.
+/// Builds a run from the sources of each format: views of the same run, which are joined.
 fn join_groups(
     groups: Vec<Group>,
     aliases: &Aliases,
@@ -406,6 +406,8 @@ fn join_groups(
     first: &str,
 ) -> Result<Run, IngestError> {
     let alone = groups.len() == 1;
+    let mut all = groups.iter().flat_map(|g| &g.pieces);
+    let accumulation = all.find_map(|(_, rows)| litgpt::align::accumulation(rows));
     let mut runs: Vec<Run> = Vec::new();
     let mut left_out = Vec::new();
     for mut group in groups {
@@ -417,6 +419,9 @@ fn join_groups(
         }
         for (_, rows) in &mut group.pieces {
             composer::align(group.format, rows);
+            if group.format.framework.is_none() && litgpt::align::wrote(rows) {
+                litgpt::align::align(rows, accumulation);
+            }
         }
         let path = group
             .pieces
@@ -428,27 +433,50 @@ fn join_groups(
             Err(e) => left_out.push(e.as_loss(&Source::File(path.into()))),
         }
     }
-    let losses = |run: &Run| run.column("loss").map_or(0, |c| c.iter().flatten().count());
-    let best = (0..runs.len()).max_by_key(|i| {
-        (
-            losses(&runs[*i]),
-            runs[*i].columns().count(),
-            std::cmp::Reverse(*i),
-        )
-    });
-    let Some(best) = best else {
-        return Err(IngestError::NoSteps {
-            path: first.to_owned(),
-            format: "several formats",
-            source: NoRows,
-        });
-    };
-    let mut run = runs.swap_remove(best);
-    for other in &runs {
-        run.enrich(other);
-    }
+    let mut run = views::join(runs).ok_or_else(|| IngestError::NoSteps {
+        path: first.to_owned(),
+        format: "several formats",
+        source: NoRows,
+    })?;
     run.losses.append(&mut left_out);
     Ok(run)
+}
+
+/// Which trainer wrote sources of one format, and what its numbers mean: as the format says, or, where it is that of a
+/// tracker, as what was logged shows.
+struct Writer {
+    framework: Option<&'static str>,
+    step_base: Option<u64>,
+    averaged: bool,
+}
+
+impl Writer {
+    fn of(format: &'static Ingester, pieces: &[(String, Rows)]) -> Self {
+        let own = Self {
+            framework: format.framework,
+            step_base: format.step_base,
+            averaged: format.averaged,
+        };
+        let mut rows = pieces.iter().map(|(_, rows)| rows);
+        if own.framework.is_some() {
+            own
+        } else if hf_tracked::wrote(rows.clone()) {
+            Self {
+                framework: Some(hf_tracked::FRAMEWORK),
+                step_base: own.step_base.or(Some(1)),
+                averaged: true,
+            }
+        } else if let Some(rows) = rows.find(|r| litgpt::align::wrote(r)) {
+            let updates = litgpt::align::counts_updates(rows);
+            Self {
+                framework: litgpt::INGESTER.framework,
+                step_base: own.step_base.or(Some(u64::from(updates))),
+                ..own
+            }
+        } else {
+            own
+        }
+    }
 }
 
 fn build(
@@ -458,17 +486,14 @@ fn build(
     options: &Options,
     first: &str,
 ) -> Result<Run, IngestError> {
-    let by_hf =
-        format.framework.is_none() && hf_tracked::wrote(pieces.iter().map(|(_, rows)| rows));
-    let framework = by_hf.then_some(hf_tracked::FRAMEWORK).or(format.framework);
-    let base = options.step_base.or(format.step_base);
+    let writer = Writer::of(format, &pieces);
     let mut builder = RunBuilder::new(
         aliases,
         BuildOptions {
             format: format.name.to_owned(),
-            framework: framework.map(str::to_owned),
-            step_base: base.or(by_hf.then_some(1)),
-            averaged: format.averaged || by_hf,
+            framework: writer.framework.map(str::to_owned),
+            step_base: options.step_base.or(writer.step_base),
+            averaged: writer.averaged,
             interleaved: format.interleaved,
         },
     );

@@ -1,5 +1,7 @@
 //! litgpt consoles: `Epoch 1 | iter 64 step 4 | loss train: 10.123, val: n/a | iter time: 301.22 ms (step) …`.
 
+pub(super) mod align;
+
 use crate::ingest::Ingester;
 use crate::ingest::Reader;
 use crate::ingest::fields;
@@ -72,6 +74,8 @@ struct LitGpt {
     epoch: Slot,
     time: Slot,
     repeated: Slot,
+    /// Whether it is noted how many micro-batches an update takes.
+    counted: bool,
     torn: Torn,
 }
 
@@ -87,6 +91,7 @@ impl Records for LitGpt {
         if let Some(record) = Record::of(piece.text) {
             rows.begin(record.step);
             self.epoch.set("epoch", record.epoch as f64, rows);
+            self.count(&record, rows);
             if self.fields(&record, rows).is_none() {
                 let what = "not a whole record; what is whole was kept";
                 self.torn.lose(piece.line, what, piece.text, rows);
@@ -111,6 +116,15 @@ impl Records for LitGpt {
 }
 
 impl LitGpt {
+    fn count(&mut self, record: &Record<'_>, rows: &mut Rows) {
+        let many = align::per_update(record.micro, record.step);
+        if let Some(many) = many.filter(|_| !self.counted) {
+            let fact = (align::ACCUMULATION.to_owned(), many.to_string());
+            rows.facts.extend([fact]);
+            self.counted = true;
+        }
+    }
+
     fn fields(&mut self, record: &Record<'_>, rows: &mut Rows) -> Option<()> {
         let mut cursor = record.fields;
         cursor.eat(" loss train: ")?;

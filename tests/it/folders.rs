@@ -136,3 +136,79 @@ fn rows_of_the_hf_trainer_in_a_tracker_are_means() {
     let run = read(folder.path().join("other.jsonl"));
     assert_eq!((run.meta.framework, &*run.intervals), (None, &[1; 6][..]));
 }
+
+/// A console of litgpt and its table, whose steps count micro-batches, four an update.
+fn litgpt(folder: &TempDir, printed: u64, tabled: u64) {
+    let loss = |step: u64| 5.0 - step as f64 / 64.0;
+    let (mut console, mut table) = (String::new(), String::new());
+    for step in 1..=printed {
+        let (micro, loss) = (4 * step, loss(step));
+        writeln!(
+            console,
+            "Epoch 1 | iter {micro} step {step} | loss train: {loss:.3}, val: n/a | iter time: 301.22 ms (step) \
+             remaining time: 0:10:00"
+        )
+        .expect("written");
+    }
+    table.push_str(
+        "epoch,iter,iter_time,learning_rate,loss,remaining_time,step,tokens,total_tokens\n",
+    );
+    for step in 1..=tabled {
+        let (micro, tokens) = (4 * step, 8192 * step);
+        let (before, loss) = (micro - 1, loss(step));
+        writeln!(
+            table,
+            "1,{micro},0.301,0.0004,{loss},600.0,{before},{tokens},{tokens}"
+        )
+        .expect("written");
+    }
+    put(folder, "console.log", console);
+    put(folder, "logs/csv/version_0/metrics.csv", table);
+}
+
+#[test]
+fn a_table_of_litgpt_goes_before_its_console_if_it_lacks_nothing() {
+    for (printed, tabled, format) in [
+        (40, 40, "csv"),
+        (40, 39, "litgpt"),
+        (40, 4, "litgpt"),
+        (40, 60, "csv"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        litgpt(&folder, printed, tabled);
+        let run = read(folder.path());
+        assert_eq!(run.meta.format, format, "{printed} rows and {tabled}");
+        assert_eq!(run.meta.framework.as_deref(), Some("litgpt"));
+        assert_eq!(run.steps, (1..=printed.max(tabled)).collect::<Vec<u64>>());
+        assert_eq!(run.meta.step_base, 1);
+        let rates = run.column("learning_rate").expect("the table's");
+        assert_eq!(rates.iter().flatten().count() as u64, tabled);
+        let exact = format == "csv";
+        let value = if exact { 4.984_375 } else { 4.984 };
+        assert_eq!(run.value("loss", 0), Some(value));
+        assert!(told(&run).is_empty(), "{:?}", told(&run));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    litgpt(&folder, 0, 40);
+    let run = read(folder.path());
+    assert_eq!((run.steps[0], run.meta.step_base), (3, 0));
+    assert!(told(&run)[0].contains("count micro-batches"));
+}
+
+#[test]
+fn numbers_that_are_not_rounded_go_before_a_few_more_that_are() {
+    // Two lines of the console are torn off the front of the table: as many rows within a few, and as far.
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut console, mut table) = (String::new(), "step,train/loss\n".to_owned());
+    for step in 1..=100 {
+        let loss = 5.0 - f64::from(step) / 128.0;
+        writeln!(console, "{{\"step\": {step}, \"loss\": {loss:.2}}}").expect("written");
+        if step > 2 {
+            writeln!(table, "{step},{loss}").expect("written");
+        }
+    }
+    put(&folder, "console.jsonl", console);
+    put(&folder, "table.csv", table);
+    let run = read(folder.path());
+    assert_eq!((&*run.meta.format, run.len()), ("csv", 98));
+}
