@@ -1,6 +1,7 @@
 //! Views of one run, such as its console beside its event files: which one is the run, and what it takes from others.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::run::Run;
 
@@ -72,5 +73,51 @@ pub(super) fn join(mut runs: Vec<Run>) -> Option<Run> {
     for other in &runs {
         run.enrich(other);
     }
+    take_framework(&mut run, &runs);
     Some(run)
+}
+
+/// A view that names no framework, such as event files, was written by that of another: by the one with the most losses.
+fn take_framework(run: &mut Run, others: &[Run]) {
+    if run.meta.framework.is_some() {
+        return;
+    }
+    let named = others
+        .iter()
+        .enumerate()
+        .filter(|(_, o)| o.meta.framework.is_some());
+    if let Some((_, other)) = named.max_by_key(|(at, o)| (losses(o), Reverse(*at))) {
+        run.meta.framework.clone_from(&other.meta.framework);
+        let version = other.meta.framework_version.as_ref();
+        run.meta.framework_version = version.or(run.meta.framework_version.as_ref()).cloned();
+        if !run.meta.base_known && other.meta.base_known && counts_alike(run, other) {
+            run.meta.step_base = other.meta.step_base;
+            run.meta.base_known = true;
+        }
+    }
+}
+
+/// Whether the losses show that a step has the same number in both: they agree there, and not at the next.
+fn counts_alike(run: &Run, other: &Run) -> bool {
+    const FEWEST: usize = 3;
+    const ROUNDED: f64 = 2e-3;
+    let losses = |run: &Run| -> BTreeMap<u64, f64> {
+        let last = run.attempts.last().map_or(0..0, |a| a.rows.clone());
+        let logged = last.filter_map(|row| Some((run.steps[row], run.value("loss", row)?)));
+        logged.filter(|(_, loss)| loss.is_finite()).collect()
+    };
+    let (mine, theirs) = (losses(run), losses(other));
+    let agreeing = |shift: u64| {
+        let pairs = mine
+            .iter()
+            .filter_map(|(step, a)| Some((a, theirs.get(&(step + shift))?)));
+        let (mut common, mut alike) = (0_usize, 0_usize);
+        for (a, b) in pairs {
+            common += 1;
+            alike += usize::from((a - b).abs() <= ROUNDED * b.abs());
+        }
+        (common, alike)
+    };
+    let ((common, alike), (_, shifted)) = (agreeing(0), agreeing(1));
+    common >= FEWEST && 10 * alike >= 9 * common && 2 * shifted < alike
 }

@@ -212,3 +212,56 @@ fn numbers_that_are_not_rounded_go_before_a_few_more_that_are() {
     let run = read(folder.path());
     assert_eq!((&*run.meta.format, run.len()), ("csv", 98));
 }
+
+#[test]
+fn a_view_without_a_framework_has_that_of_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut console, mut table) = (String::new(), "step,loss\n".to_owned());
+    for step in 1..=40 {
+        let loss = 5.0 - f64::from(step) / 128.0;
+        writeln!(table, "{step},{loss}").expect("written");
+        if step % 10 == 0 {
+            writeln!(
+                console,
+                " iteration {step:8}/     100 | consumed samples: {:12} | elapsed time per iteration (ms): 512.0 | \
+                 learning rate: 1.000000E-04 | global batch size:     8 | lm loss: {loss:.6E} | loss scale: 1.0 | grad \
+                 norm: 1.000 | number of skipped iterations:   0 | number of nan iterations:   0 |",
+                step * 8
+            )
+            .expect("written");
+        }
+    }
+    put(&folder, "scalars.csv", table);
+    let alone = read(folder.path());
+    assert_eq!(alone.meta.framework, None);
+    put(&folder, "console.log", console);
+    let run = read(folder.path());
+    assert_eq!((&*run.meta.format, run.len()), ("csv", 40));
+    assert_eq!(run.meta.framework.as_deref(), Some("megatron-lm"));
+}
+
+/// A table from step 7 on does not show whether it counts from 0. The console beside it does.
+#[test]
+fn a_view_that_counts_alike_has_the_base_of_the_framework() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut console, mut table) = (String::new(), "step,loss\n".to_owned());
+    for step in 7..=30 {
+        let loss = 5.0 - f64::from(step) / 32.0;
+        writeln!(table, "{step},{loss}").expect("written");
+        writeln!(
+            console,
+            "completed step: {step}, seconds: 1.250, TFLOP/s/device: 300.0, Tokens/s/device: 6500.0, total_weights: \
+             65536, loss: {loss:.3}"
+        )
+        .expect("written");
+    }
+    put(&folder, "scalars.csv", table);
+    assert!(!read(folder.path()).meta.base_known);
+    put(&folder, "console.log", console);
+    let run = read(folder.path());
+    assert_eq!(
+        (&*run.meta.format, run.meta.framework.as_deref()),
+        ("csv", Some("maxtext"))
+    );
+    assert_eq!((run.meta.step_base, run.meta.base_known), (0, true));
+}
