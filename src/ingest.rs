@@ -301,6 +301,11 @@ pub fn read(
     else {
         return Err(failed.unwrap_or(IngestError::NoInput));
     };
+    if let [folder] = paths
+        && folder.is_dir()
+    {
+        several::by_folder(&mut groups);
+    }
     left_out.extend(several::pick(&mut groups, aliases, options, &first)?);
     let mut run = join_groups(groups, aliases, options, &first)?;
     run.losses.append(&mut left_out);

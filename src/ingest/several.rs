@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use crate::ingest::{Group, IngestError, Options, mlflow};
+use crate::ingest::{Group, IngestError, Options, mlflow, tensorboard};
 use crate::run::{DataLoss, Rows};
 use crate::signal::{Aliases, Meaning, Resolver};
 
@@ -46,6 +47,24 @@ fn id_in_folder(path: &str) -> Option<String> {
     (!folder.is_empty() && !folder.contains('.')).then(|| folder.to_owned())
 }
 
+/// Calls runs by their folders where event files of several lie in one, and no tracker has named them.
+pub(super) fn by_folder(groups: &mut [Group]) {
+    let pieces = |g: &Group| g.pieces.iter().any(|(_, rows)| rows.run.is_some());
+    if groups.iter().any(pieces) {
+        return;
+    }
+    let events = groups
+        .iter()
+        .find(|g| g.format.name == tensorboard::INGESTER.name);
+    let runs = events.map_or_else(Vec::new, |g| tensorboard::folders::runs(&g.pieces));
+    for (path, rows) in groups.iter_mut().flat_map(|g| &mut g.pieces) {
+        let run = runs
+            .iter()
+            .find(|(folder, _)| Path::new(path).starts_with(folder));
+        rows.run = run.map(|(_, name)| name.clone());
+    }
+}
+
 /// What is known of a run.
 #[derive(Debug, Clone)]
 struct Run {
@@ -57,6 +76,8 @@ struct Run {
     deleted: bool,
     /// Whether it has a loss or a gradient norm: a run of an evaluation has neither.
     trained: bool,
+    /// The usual distance between its steps.
+    gap: u64,
     /// Whether its first step is the first of a training, and not one that it was resumed at.
     anew: bool,
 }
@@ -65,6 +86,7 @@ impl Run {
     fn of(path: &str, rows: &Rows, resolver: &mut Resolver<'_>) -> Option<Self> {
         let steps = rows.steps.iter();
         let steps = (*steps.clone().min()?, *steps.max()?);
+        let gap = usual_gap(&rows.steps);
         let mut trained = |name: &str| match resolver.meaning(name) {
             Meaning::Signal { name, .. } => TRAINED.contains(&name.as_str()),
             _ => false,
@@ -81,13 +103,15 @@ impl Run {
                 .get(mlflow::STAGE)
                 .is_some_and(|s| s == "deleted"),
             trained: rows.columns().any(|(n, c)| c.has_values() && trained(n)),
-            anew: usual_gap(&rows.steps).is_some_and(|gap| steps.0 <= gap),
+            gap: gap.unwrap_or(u64::MAX),
+            anew: gap.is_some_and(|gap| steps.0 <= gap),
         })
     }
 
     fn join(&mut self, other: Self) {
         self.name = self.name.take().or(other.name);
         self.trained |= other.trained;
+        self.gap = self.gap.min(other.gap);
         self.anew = match other.steps.0.cmp(&self.steps.0) {
             Ordering::Less => other.anew,
             Ordering::Equal => self.anew || other.anew,
@@ -108,16 +132,17 @@ impl Run {
         self.span.map_or(f64::NEG_INFINITY, |s| s.0)
     }
 
-    /// Whether `next` goes on from this run, later and from a step that it had reached. One that logs its first rows at
-    /// the usual distance from 0 began by itself, though this one may have logged earlier.
+    /// Whether `next` goes on from this run, later and from a step that it had reached, or a row after it. One that logs
+    /// its first row at the usual distance from 0 began by itself, though this one may have logged earlier.
     fn goes_on_in(&self, next: &Self) -> bool {
         let (Some(mine), Some(theirs)) = (self.span, next.span) else {
             return false;
         };
+        let row = if next.gap == u64::MAX { 1 } else { next.gap };
         !next.anew
             && theirs.0 >= mine.1
             && next.steps.0 > self.steps.0
-            && next.steps.0 <= self.steps.1.saturating_add(1)
+            && next.steps.0 - self.steps.1.min(next.steps.0) <= row
     }
 }
 
@@ -376,6 +401,17 @@ mod tests {
         let (kept, told) = picked(pieces, None);
         assert_eq!(kept, ["new"]);
         assert!(told.is_some_and(|t| t.contains("1 other run left out")));
+    }
+
+    #[test]
+    fn a_run_goes_on_a_row_after_the_last() {
+        let of = |first: u64| {
+            let steps: Vec<u64> = (0..3).map(|i| first + 10 * i).collect();
+            let before = piece("before", "b", &[10, 20, 30], 1.6e12);
+            picked(vec![before, piece("new", "n", &steps, 1.7e12)], None).0
+        };
+        assert_eq!(of(40), ["before", "new"]);
+        assert_eq!(of(50), ["new"], "a hole");
     }
 
     #[test]

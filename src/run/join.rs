@@ -263,7 +263,7 @@ fn ranks_by_name(a: &[String], b: &[String]) -> bool {
 
 /// Whether two sources come to the same steps at the same time, from the first that both have to the last: ranks wait
 /// for one another, and other runs drift apart.
-fn in_step(a: &Rows, b: &Rows) -> bool {
+pub(crate) fn in_step(a: &Rows, b: &Rows) -> bool {
     const SLACK: f64 = 2_000.0;
     let (Some(a_times), Some(b_times)) = (a.times(), b.times()) else {
         return false;

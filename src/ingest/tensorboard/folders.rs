@@ -1,15 +1,18 @@
 //! What the folders of event files tell: writers that work side by side put the same tags into folders of their own.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use crate::ingest::tensorboard::notes::HPARAMS;
-use crate::run::Rows;
+use crate::run::{Rows, in_step};
 
 /// A file and what was read from it.
 type File = (String, Rows);
 
 /// How much further the steps of others must go than those of `epoch_…` tags for these to count epochs.
 const FURTHER: u64 = 4;
+/// Folders that are compared each with each, to tell runs from writers of one.
+const MOST_COMPARED: usize = 32;
 
 /// Gives the tags of evaluations, and of scalars that were added together, the names of their folders, so that they are
 /// not taken for the training's own; and settles on one meaning of the steps.
@@ -32,6 +35,52 @@ pub(in crate::ingest) fn settle(files: &mut [File]) {
         }
     }
     count_alike(files);
+}
+
+/// The runs of a folder in which each has one of its own, as `runs/` of PyTorch and of the HF Trainer and `lightning_logs/`:
+/// their folders, and what they are called. None if the folders are those of several writers of one run.
+pub(in crate::ingest) fn runs(files: &[File]) -> Vec<(PathBuf, String)> {
+    let mut found: BTreeMap<PathBuf, Vec<&Rows>> = BTreeMap::new();
+    for ((path, rows), folder) in files.iter().zip(inner_folders(files)) {
+        // One row is that of `add_hparams`.
+        if rows.steps.len() < 2 {
+            continue;
+        }
+        let own = folder
+            .first()
+            .filter(|f| !is_training(f) && !is_evaluation(f));
+        let outer = Path::new(path).ancestors().nth(folder.len());
+        let Some((_, outer)) = own.zip(outer) else {
+            return Vec::new();
+        };
+        found.entry(outer.to_owned()).or_default().push(rows);
+    }
+    let all: Vec<&Vec<&Rows>> = found.values().collect();
+    let compared = &all[..all.len().min(MOST_COMPARED)];
+    let apart = |(at, a): (usize, &&Vec<&Rows>)| compared[at + 1..].iter().all(|b| others(a, b));
+    if all.len() < 2 || !compared.iter().enumerate().all(apart) {
+        return Vec::new();
+    }
+    let name = |folder: &PathBuf| folder.file_name().map(|n| n.to_string_lossy().into_owned());
+    let named = found.into_keys().filter_map(|f| Some((name(&f)?, f)));
+    named.map(|(name, folder)| (folder, name)).collect()
+}
+
+/// Whether the files of two folders are of two runs: they have metrics in common, and were not written side by side.
+fn others(a: &[&Rows], b: &[&Rows]) -> bool {
+    let common = |a: &Rows, b: &Rows| {
+        let mut tags = a.columns().map(|(tag, _)| tag).filter(|t| is_metric(t));
+        tags.any(|tag| b.find(tag).is_some())
+    };
+    let follows = |a: &Rows, b: &Rows| {
+        let (Some(a), Some(b)) = (a.span(), b.span()) else {
+            return false;
+        };
+        a.1 <= b.0 || b.1 <= a.0
+    };
+    let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (*a, *b)));
+    let mut alike = pairs.filter(|(a, b)| common(a, b)).peekable();
+    alike.peek().is_some() && alike.all(|(a, b)| follows(a, b) || !in_step(a, b))
 }
 
 /// The folders of each file below the one that all have in common.

@@ -149,6 +149,55 @@ fn the_arguments_of_the_hf_trainer_tell_that_rows_are_means() {
     assert!(run.column("args/text_summary").is_none());
 }
 
+/// Event files of a folder, with steps at even times, a second each.
+fn events_in(folder: &Path, name: &str, tag: &str, steps: std::ops::Range<u64>, from: f64) {
+    let file: Vec<u8> = steps
+        .flat_map(|step| {
+            let value = [
+                build::bytes(1, tag),
+                build::float(2, 9.0 - step as f32 / 8.0),
+            ];
+            let summary = build::bytes(5, build::bytes(1, value.concat()));
+            let wall = build::double(1, from + step as f64);
+            frames::framed(&[wall, build::int(2, step), summary].concat())
+        })
+        .collect();
+    let inner = folder.join(name);
+    std::fs::create_dir_all(&inner).expect("a folder");
+    std::fs::write(inner.join("events"), file).expect("written");
+}
+
+#[test]
+fn folders_of_runs_are_told_from_those_of_writers() {
+    let runs = tempfile::tempdir().expect("a folder");
+    let put = |name: &str, steps, from: f64| events_in(runs.path(), name, "loss", steps, from);
+    put("first", 1..9, 1.7e9);
+    put("second", 1..7, 1.71e9);
+    put("third", 5..12, 1.72e9);
+    events_in(runs.path(), "third/validation", "loss", 5..7, 1.72e9);
+    let run = run_of(runs.path()).expect("a run");
+    assert_eq!(run.steps, [1, 2, 3, 4, 5, 6, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(run.attempts.len(), 2, "the third goes on from the second");
+    assert_eq!(run.column("val_loss").map(|c| c.present().count()), Some(2));
+    assert_eq!(
+        run.losses[0].what,
+        "`third` is the newest run; 1 other run left out, to be named with --run: `first`"
+    );
+
+    let ranks = tempfile::tempdir().expect("a folder");
+    for (name, from) in [("a", 1.7e9), ("b", 1.7e9 + 0.25)] {
+        events_in(ranks.path(), name, "loss", 1..9, from);
+    }
+    let run = run_of(ranks.path()).expect("a run");
+    assert_eq!((run.len(), run.losses.len()), (8, 0));
+
+    let starts = tempfile::tempdir().expect("a folder");
+    for (name, from) in [(".", 1.7e9), ("again", 1.71e9)] {
+        events_in(starts.path(), name, "loss", 1..5, from);
+    }
+    assert_eq!(run_of(starts.path()).expect("a run").attempts.len(), 2);
+}
+
 #[test]
 fn a_step_back_within_a_file_is_a_restart() {
     let losses = [(1, 9.0), (2, 8.0), (3, 7.0), (2, 8.5), (3, 7.5)];
