@@ -116,7 +116,7 @@ fn folders_of_a_writer_are_no_attempts() {
         (Some("adamw"), Some("true"))
     );
     assert_eq!(fact("summary/hparam/loss"), Some("3.5"));
-    assert_eq!(run.meta.facts.len(), 4);
+    assert_eq!(run.meta.facts.len(), 5, "the last rate, too");
     assert!(run.losses.is_empty(), "{:?}", run.losses);
     let starts = run.events.iter().filter(|e| e.kind == EventKind::Start);
     assert_eq!(starts.count(), 1);
