@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use regex::Regex;
+use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 /// A canonical quantity that a trainer may log.
@@ -316,8 +316,12 @@ impl Names {
 
     /// What the table says of a name, if it says anything.
     fn meaning(&self, name: &str) -> Option<Meaning> {
-        let is = |pattern: &Option<Regex>| pattern.as_ref().is_some_and(|r| r.is_match(name));
-        if self.drop.iter().any(|r| r.is_match(name)) {
+        let is = |pattern: &Option<Regex>| {
+            pattern
+                .as_ref()
+                .is_some_and(|r| r.is_match(name.as_bytes()))
+        };
+        if self.drop.iter().any(|r| r.is_match(name.as_bytes())) {
             return Some(Meaning::Drop);
         }
         if is(&self.eval_loss) {
@@ -363,7 +367,7 @@ impl Rule {
         if !self.per {
             return self
                 .names
-                .is_match(name)
+                .is_match(name.as_bytes())
                 .then(|| match self.signal.as_str() {
                     "step" => Meaning::Step,
                     "attempt" => Meaning::Attempt,
@@ -374,8 +378,9 @@ impl Rule {
                     },
                 });
         }
-        let found = self.names.captures(name)?;
-        let index = found.iter().skip(1).flatten().next()?.as_str();
+        let found = self.names.captures(name.as_bytes())?;
+        let index = found.iter().skip(1).flatten().next()?.range();
+        let index = name.get(index)?;
         Some(Meaning::Signal {
             name: format!("{}/{index}", self.signal),
             scale: self.scale,
@@ -384,7 +389,12 @@ impl Rule {
 }
 
 fn whole_name(pattern: &str) -> Result<Regex, AliasError> {
-    Regex::new(&format!("(?i)^(?:{pattern})$")).map_err(|source| AliasError::Pattern {
+    // Names are ASCII but for odd ones: tables of all the letters of Unicode would take most of the start of a program.
+    let whole = RegexBuilder::new(&format!("^(?:{pattern})$"))
+        .case_insensitive(true)
+        .unicode(!pattern.is_ascii())
+        .build();
+    whole.map_err(|source| AliasError::Pattern {
         pattern: pattern.to_owned(),
         source,
     })

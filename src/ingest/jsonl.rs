@@ -1,5 +1,6 @@
 //! JSON lines: one object a row, whatever the trainer calls its metrics.
 
+mod form;
 mod scan;
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use crate::ingest::{Ingester, LineReader, Reader};
 use crate::run::{EventKind, Rows};
 use crate::signal::step_rank;
 
+use form::Form;
 use scan::{Scanner, Value};
 
 /// Generic JSON lines.
@@ -60,14 +62,28 @@ impl LineReader for JsonLines {
     fn chunk(&self, chunk: &[u8], rows: &mut Rows) {
         let mut keys = Keys::default();
         let mut values: Vec<(usize, f64)> = Vec::new();
+        let (mut form, mut others) = (Form::default(), 0);
         records::each_piece(chunk, |piece| {
             let object = piece.own.trim_ascii();
-            if object.starts_with(b"{") {
-                read_object(object, piece.line, rows, &mut keys, &mut values);
+            if !object.starts_with(b"{") {
+                return;
+            }
+            values.clear();
+            if let Some(step) = form.read(object, &mut values) {
+                put(step, piece.line, &values, rows);
+                return;
+            }
+            read_object(object, piece.line, rows, &mut keys, &mut values);
+            if others < MOST_FORMS {
+                others += 1;
+                form.learn(object, &mut keys, rows);
             }
         });
     }
 }
+
+/// Lines of a chunk whose form is learnt. Where no line is like the one before, learning takes longer than it saves.
+const MOST_FORMS: usize = 64;
 
 /// What a key stands for, once resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,10 +180,15 @@ fn read_object(
         );
         return;
     }
+    put(step, line, values, rows);
+}
+
+/// Adds a row, if the line has a step.
+fn put(step: form::Step, line: u64, values: &[(usize, f64)], rows: &mut Rows) {
     match step {
         Some((_, Some(step))) => {
             rows.begin(step);
-            for (slot, value) in values.iter() {
+            for (slot, value) in values {
                 rows.set(*slot, *value);
             }
         }
@@ -223,6 +244,42 @@ mod tests {
         assert_eq!(get(&rows, "a/b", 0), Some(2.5));
         assert_eq!(get(&rows, "a/c/d", 0), Some(1.0));
         assert_eq!(get(&rows, "layer_logits/1", 0), Some(2.0));
+    }
+
+    /// Lines of one form are read by it, and mean what each would mean alone.
+    #[test]
+    fn lines_of_one_form_and_of_others_are_read_alike() {
+        let lines = [
+            "{\"step\": 1, \"loss\": 2.5, \"lr\": 1e-4}",
+            "{\"step\": 2, \"loss\": NaN, \"lr\": 2e-4}",
+            "{\"step\": 3, \"loss\": -0, \"lr\": null}",
+            "{\"step\": 4.0, \"loss\": 1.5, \"lr\": 3e-4}",
+            "{\"step\": 5, \"loss\": 1.25, \"lr\": 3e-4",
+            "{\"step\": 6, \"loss\": 1.0, \"lr\": 3e-4, \"more\": {\"a\": 7}}",
+            "{\"step\": 7, \"loss\": 0.5, \"lr\": 3e-4} x",
+            "{\"step\": 8.5, \"loss\": 0.5, \"lr\": 3e-4}",
+            "{\"_step\": 1, \"step\": 9, \"loss\": 0.25}",
+            "{\"_step\": 2, \"step\": 10, \"loss\": 0.125}",
+        ];
+        let together = read(&lines.join("\n"));
+        assert_eq!(together.steps, [1, 2, 3, 4, 6, 9, 10]);
+        assert_eq!(together.losses.len(), 3);
+        let mut row = 0;
+        for line in lines {
+            let alone = read(line);
+            for name in ["loss", "lr", "more/a"] {
+                let bits = |v: Option<f64>| v.map(f64::to_bits);
+                if !alone.steps.is_empty() {
+                    assert_eq!(
+                        bits(get(&alone, name, 0)),
+                        bits(get(&together, name, row)),
+                        "{line} {name}"
+                    );
+                }
+            }
+            row += alone.steps.len();
+        }
+        assert_eq!(row, 7);
     }
 
     #[test]

@@ -425,7 +425,7 @@ fn assemble(mut joined: Joined, layout: &Layout, options: &BuildOptions) -> Run 
             column.take(&layout.keep)
         };
         if name == "time" {
-            column = Column::from_options(column.iter().map(|t| t.map(milliseconds)));
+            column.change(milliseconds);
         }
         run.insert(&name, column);
     }
@@ -462,6 +462,7 @@ fn intervals(run: &Run, logged: Option<&Column>, averaged: bool) -> Vec<u32> {
     let mut out = vec![1; run.len()];
     if averaged {
         let usual = narrow(run.spacing());
+        let loss = run.column("loss");
         for attempt in &run.attempts {
             let mut before = None;
             for row in attempt.rows.clone() {
@@ -471,7 +472,7 @@ fn intervals(run: &Run, logged: Option<&Column>, averaged: bool) -> Vec<u32> {
                     out[row] = narrow(run.steps[row]);
                 }
                 // A row without a loss, such as one of an evaluation, does not end an interval.
-                let has_loss = run.column("loss").is_none_or(|c| c.get(row).is_some());
+                let has_loss = loss.is_none_or(|c| c.get(row).is_some());
                 before = if has_loss {
                     Some(run.steps[row])
                 } else {
@@ -480,12 +481,9 @@ fn intervals(run: &Run, logged: Option<&Column>, averaged: bool) -> Vec<u32> {
             }
         }
     }
+    let Some(logged) = logged else { return out };
     for (row, out) in out.iter_mut().enumerate() {
-        if let Some(k) = logged
-            .as_ref()
-            .and_then(|c| c.finite(row))
-            .filter(|k| *k >= 1.0)
-        {
+        if let Some(k) = logged.finite(row).filter(|k| *k >= 1.0) {
             *out = narrow(k as u64);
         }
     }

@@ -186,6 +186,16 @@ impl Column {
         }
     }
 
+    /// Changes every value that is there.
+    pub(crate) fn change(&mut self, change: impl Fn(f64) -> f64) {
+        let values = match &mut self.cells {
+            Cells::All(values) | Cells::List { values, .. } => values,
+        };
+        for value in values.iter_mut().filter(|v| !is_missing(**v)) {
+            *value = change(*value);
+        }
+    }
+
     /// Fills up with missing values to a length.
     pub fn pad(&mut self, to: usize) {
         let len = self.len();

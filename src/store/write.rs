@@ -23,7 +23,7 @@ use crate::store::{StoreError, arrays, footer};
 
 /// Rows of a row group: some megabytes a column, so that readers can take columns and stretches apart.
 const GROUP: usize = 256 * 1024;
-/// Rows that one core encodes alone.
+/// Rows that one core encodes alone, and for which setting up a better compressor takes longer than compressing.
 const FEW: usize = 16 * 1024;
 /// Higher levels gain a few per cent on floats and take several times as long.
 const LEVEL: i32 = 1;
@@ -105,7 +105,8 @@ impl Planned<'_> {
         }
     }
 
-    /// Counters compress best as differences; repeated small numbers as a dictionary; floats not at all by either.
+    /// Counters compress best as differences; repeated small numbers as a dictionary; floats with their bytes parted, for
+    /// those of the exponent repeat and those of the noise do not.
     fn tuned(&self, properties: WriterPropertiesBuilder) -> WriterPropertiesBuilder {
         let column = ColumnPath::from(self.field.name().as_str());
         match self.content {
@@ -115,7 +116,7 @@ impl Planned<'_> {
             Content::Attempt(_) | Content::Interval(_) | Content::Count(_) => {
                 properties.set_column_dictionary_enabled(column, true)
             }
-            Content::Real(_) => properties,
+            Content::Real(_) => properties.set_column_encoding(column, Encoding::BYTE_STREAM_SPLIT),
         }
     }
 }
@@ -217,7 +218,11 @@ fn properties(run: &Run, plan: &[Planned<'_>]) -> Result<WriterProperties, Store
     let level = ZstdLevel::try_new(LEVEL).map_err(StoreError::Encode)?;
     let properties = WriterProperties::builder()
         .set_created_by(format!("whyspike {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::ZSTD(level))
+        .set_compression(if run.len() < FEW {
+            Compression::SNAPPY
+        } else {
+            Compression::ZSTD(level)
+        })
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_data_page_row_count_limit(GROUP)
