@@ -14,6 +14,8 @@ pub mod baseline;
 
 pub mod detect;
 
+pub mod cautions;
+
 pub mod replay;
 
 pub mod features;
