@@ -4,6 +4,7 @@
 //! and for chronic ones a CUSUM against a frozen level together with a test against the best level reached earlier.
 //! Everything is measured in steps; a log that prints every k-th step has fewer rows, not other windows.
 
+mod change;
 mod drop;
 mod episode;
 mod level;
@@ -58,6 +59,8 @@ pub struct Incident {
     pub lost: bool,
     /// Excess after the return, or over the last rows where there is none.
     pub residual: Option<Residual>,
+    /// Whether the gradient norm left its level at the onset or after it. `None` if too few rows tell.
+    pub norm_moved: Option<bool>,
     /// What the excess is over.
     pub over: Over,
     /// Steps waited since the onset at the end of the log or at the next attempt.
@@ -173,20 +176,36 @@ pub struct Known {
     pub noise: Vec<f64>,
 }
 
+/// What was found in a run, in order of attempt and onset.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The incidents.
+    pub incidents: Vec<Incident>,
+    /// Lasting changes of the level that are no incident: modest, without a peak, the gradient norm unmoved, as other
+    /// data or settings leave (rules/SOURCES.md T09).
+    pub changes: Vec<Incident>,
+    /// How neighbouring losses correlate, if so much that they look smoothed before they were logged.
+    pub smoothed: Option<f64>,
+}
+
 /// Finds the incidents of a run, in order of attempt and onset.
 pub fn detect(run: &Run) -> Vec<Incident> {
-    detect_knowing(run, None)
+    detect_knowing(run, None).incidents
 }
 
 /// Finds the incidents of a run whose batches are partly known: those of [`detect`], and acute ones that only show once
 /// the batches are taken off.
-pub fn detect_knowing(run: &Run, known: Option<&Known>) -> Vec<Incident> {
-    let mut out: Vec<Incident> = run
-        .attempts
-        .iter()
-        .flat_map(|a| detect_attempt(run, a, known))
-        .collect();
-    out.sort_by_key(|i| (i.attempt, i.onset_row));
+pub fn detect_knowing(run: &Run, known: Option<&Known>) -> Found {
+    let mut out = Found::default();
+    for attempt in &run.attempts {
+        let found = detect_attempt(run, attempt, known);
+        out.incidents.extend(found.incidents);
+        out.changes.extend(found.changes);
+        out.smoothed = out.smoothed.or(found.smoothed);
+    }
+    for list in [&mut out.incidents, &mut out.changes] {
+        list.sort_by_key(|i| (i.attempt, i.onset_row));
+    }
     out
 }
 
@@ -220,7 +239,7 @@ fn apart(a: &Incident, b: &Incident) -> bool {
     a.end_row <= b.onset_row || b.end_row <= a.onset_row
 }
 
-fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Vec<Incident> {
+fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Found {
     let ((loss, mut found), (grad, norms)) = std::thread::scope(|scope| {
         let norms = scope.spawn(|| {
             let grad = series::grad(run, attempt);
@@ -262,16 +281,24 @@ fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Vec<In
             out[n].open = true;
         }
     }
-    let fell = drop::drops(run, attempt, &loss, &out);
+    let fell = drop::drops(run, attempt, &loss, &grad, &out);
     let fell: Vec<Incident> = fell
         .into_iter()
         .filter(|f| out.iter().all(|o| apart(o, f)))
         .collect();
     out.extend(fell);
+    let last = run.steps[attempt.rows.end - 1] as f64;
+    let (changes, mut out): (Vec<_>, Vec<_>) = out
+        .into_iter()
+        .partition(|i| change::is_change(i, &loss, last));
     for norm in norms {
         if shape::isolated_norm(run, attempt, &norm, &grad, &out) {
             out.push(shape::norm_incident(run, attempt, &norm, &grad));
         }
     }
-    out
+    Found {
+        incidents: out,
+        changes,
+        smoothed: loss.smoothed().then_some(loss.memory),
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cautions::{Caution, cautions};
 use crate::checkpoints::{Given, Inventory, inventory};
 use crate::data_order::DataOrder;
-use crate::detect::{Incident, detect_knowing};
+use crate::detect::{Found, Incident, detect_knowing};
 use crate::features::{History, Row, Value, has, measure};
 use crate::plan::{Plan, Situation, plan};
 use crate::replay::{OtherRun, Replay, known, pairs};
@@ -43,6 +44,10 @@ pub struct Diagnosis {
     pub replays: Vec<Replay>,
     /// The incidents in order of attempt and onset.
     pub incidents: Vec<Diagnosed>,
+    /// Lasting changes of the level that are no incidents.
+    pub changes: Vec<Incident>,
+    /// What limits what the log can show.
+    pub cautions: Vec<Caution>,
 }
 
 /// An incident with everything that is concluded about it.
@@ -77,7 +82,11 @@ const ASKED_FOR: [&str; 9] = [
 
 /// Diagnoses a run.
 pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
-    let found = detect_knowing(&run, known(&run, &told.others).as_ref());
+    let Found {
+        incidents: found,
+        changes,
+        smoothed,
+    } = detect_knowing(&run, known(&run, &told.others).as_ref());
     let inventory = inventory(&run, &told.checkpoints);
     let framework = told.framework.clone().or_else(|| Framework::of(&run));
     let history = History::new(&run, &found);
@@ -112,6 +121,7 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
         }
     };
     let incidents = on_every_core(found.len(), &conclude);
+    let cautions = cautions(&run, smoothed);
     let missing = ASKED_FOR.into_iter().filter(|s| !has(&run, s)).collect();
     Diagnosis {
         replays: pairs(&run, &found),
@@ -120,6 +130,8 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
         framework,
         missing,
         incidents,
+        changes,
+        cautions,
     }
 }
 

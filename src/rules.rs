@@ -263,10 +263,15 @@ pub(crate) fn experiment_kinds() -> &'static [&'static str] {
 
 /// Sum of log ratios, capped group by group.
 pub(crate) fn capped_log<'a>(ratios: impl Iterator<Item = (&'a str, f64)>) -> f64 {
-    let mut groups: BTreeMap<&str, f64> = BTreeMap::new();
-    for (group, ratio) in ratios {
-        *groups.entry(group).or_default() += ratio.ln();
+    // A handful of groups: a list is faster than a map, and this is asked for every signal that might have decided.
+    let mut groups: Vec<(&str, f64)> = Vec::new();
+    for (group, ratio) in ratios.filter(|(_, ratio)| ratio.to_bits() != 1.0_f64.to_bits()) {
+        match groups.iter_mut().find(|(name, _)| *name == group) {
+            Some((_, sum)) => *sum += ratio.ln(),
+            None => groups.push((group, ratio.ln())),
+        }
     }
+    groups.sort_unstable_by_key(|(name, _)| *name);
     let capped = |(group, sum): (&str, f64)| {
         let (low, high) = caps(group);
         sum.clamp(low.ln(), high.ln())

@@ -3,6 +3,7 @@
 mod align;
 mod budget;
 mod builder;
+mod clipped;
 mod column;
 mod join;
 mod printable;

@@ -121,6 +121,20 @@ impl Input {
     /// Reads and diagnoses the run.
     pub(super) fn diagnosis(&self) -> anyhow::Result<Diagnosis> {
         let told = self.told()?;
+        // The rules are checked while the log is read.
+        let (rules, run) = std::thread::scope(|scope| {
+            let rules = scope.spawn(|| self.rules());
+            let run = self.reading.run();
+            let rules = rules.join();
+            (rules.unwrap_or_else(|e| std::panic::resume_unwind(e)), run)
+        });
+        let (rules, run) = (rules?, run?);
+        holds_something(&run)?;
+        Ok(diagnose(run, &rules, &told))
+    }
+
+    /// The rules that are in force; those that are asked about must be among them.
+    fn rules(&self) -> anyhow::Result<RuleSet> {
         let rules = match &self.rules {
             Some(folder) => RuleSet::with_folder(folder)?,
             None => RuleSet::built_in()?,
@@ -128,9 +142,7 @@ impl Input {
         for asked in &self.without {
             known_evidence(&rules, asked)?;
         }
-        let run = self.reading.run()?;
-        holds_something(&run)?;
-        Ok(diagnose(run, &rules, &told))
+        Ok(rules)
     }
 
     fn others(&self) -> anyhow::Result<Vec<OtherRun>> {

@@ -4,7 +4,7 @@ use crate::baseline::median_of;
 use crate::detect::level::Level;
 use crate::detect::scan::{LOSS, hole, memory, window_rows};
 use crate::detect::series::Series;
-use crate::detect::{Incident, Kind, Over, SETTLED_STEPS, Shape, shape};
+use crate::detect::{Incident, Kind, Over, SETTLED_STEPS, Shape, change, shape};
 use crate::run::{Attempt, Run};
 
 /// So many rows in a row, each by so many scales below the level, are a fall.
@@ -21,6 +21,7 @@ pub(super) fn drops(
     run: &Run,
     attempt: &Attempt,
     series: &Series,
+    grad: &Series,
     found: &[Incident],
 ) -> Vec<Incident> {
     let mut out = Vec::new();
@@ -34,7 +35,7 @@ pub(super) fn drops(
             i += ROWS;
             continue;
         }
-        out.push(incident(run, attempt, series, i, level, stays));
+        out.push(incident(run, attempt, (series, grad), i, level, stays));
         i += window_rows(series);
     }
     out
@@ -43,8 +44,9 @@ pub(super) fn drops(
 /// The level before position `i` and the excess after it, if the loss falls there and stays low.
 fn fall(series: &Series, i: usize) -> Option<(Level, f64)> {
     // Cheap tests first: this runs for every row.
-    let near = median_of_three(&series.y[i - BEFORE..i]);
-    if series.y[i..i + ROWS].iter().any(|y| *y >= near) || hole(series, i) {
+    let (before, after) = (&series.y[i - BEFORE..i], &series.y[i..i + ROWS]);
+    let falls = |near: f64| after.iter().all(|y| *y < near);
+    if !falls(median_of_three(before)) || !falls(median_of_some(before)) || hole(series, i) {
         return None;
     }
     let from = i.saturating_sub(window_rows(series));
@@ -67,9 +69,16 @@ fn fall(series: &Series, i: usize) -> Option<(Level, f64)> {
     (-stays > STAYS * level.scale && -stays > NATS).then_some((level, stays))
 }
 
+/// The median of every ninth value.
+fn median_of_some(y: &[f64]) -> f64 {
+    let some: Vec<f64> = y.iter().copied().step_by(9).collect();
+    median_of(&some)
+}
+
 /// The median of the first, the middle and the last value.
 fn median_of_three(y: &[f64]) -> f64 {
-    median_of(&[y[0], y[y.len() / 2], y[y.len() - 1]])
+    let (a, b, c) = (y[0], y[y.len() / 2], y[y.len() - 1]);
+    a.min(b).max(a.max(b).min(c))
 }
 
 /// Whether a fall to `value` leads back to where the loss was before an earlier incident.
@@ -81,7 +90,7 @@ fn returns_from(found: &[Incident], series: &Series, i: usize, value: f64) -> bo
 fn incident(
     run: &Run,
     attempt: &Attempt,
-    series: &Series,
+    (series, grad): (&Series, &Series),
     i: usize,
     level: Level,
     stays: f64,
@@ -109,6 +118,7 @@ fn incident(
         open: false,
         lost: false,
         residual: shape::residual_after(series, i, level),
+        norm_moved: change::norm_moved(grad, row),
         over: Over::Level,
         waited: last.saturating_sub(run.steps[row]),
     }

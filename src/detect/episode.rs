@@ -36,6 +36,15 @@ const FORESHOCK_Z: f64 = 4.0;
 const DEPARTED_Z: f64 = 2.5;
 /// Share of the alarm threshold that the refined level must still give.
 const CONFIRMED: f64 = 0.8;
+/// What the summed excess of a chronic incident must be, in scales times the root of the number of rows. The sum of
+/// unrelated noise strays by 1; a CUSUM picks its stretches out of very many, and its level of 128 rows is itself off by
+/// a tenth of a scale: below 6 the false ones of a million rows begin (benches/DETECTION.md).
+const LASTING_SUM: f64 = 6.0;
+/// Rows before and after it that the level is measured on.
+const LASTING_BEFORE: usize = 256;
+const LASTING_AFTER: usize = 128;
+/// A row counts for at most this many scales.
+const LASTING_CLIP: f64 = 4.0;
 /// An alarm so many steps after a return is an after-shock of the same event, if the event lasted long enough to have
 /// one: at most so many times as long as it lasted.
 const MERGE_STEPS: f64 = 50.0;
@@ -104,8 +113,9 @@ fn fit_before(series: &Series, watch: &Watch, onset: usize, clean: usize) -> Opt
         &series.y[from..onset],
         watch.prior,
         memory(series),
-    )?;
-    Some(level.widened(series.noise_ratio(from, onset)))
+    )?
+    .floored(series.magnitude);
+    Some(level.widened(series.noise_ratio(from, onset) * series.wander()))
 }
 
 /// The first row of the departure that an alarm belongs to: a foreshock before it, then the rows that lead up.
@@ -182,6 +192,35 @@ impl Episode {
             return true;
         };
         level.z(series.x[peak], series.y[peak]) >= CONFIRMED * watch.acute_z
+    }
+
+    /// Whether a chronic alarm stands for more than a wander of the noise: a sum of its excess that chance does not reach,
+    /// over the higher of the levels before it and after it.
+    pub(super) fn lasting(&self, series: &Series) -> bool {
+        let Some(level) = self.level else {
+            return true;
+        };
+        let before = &series.y[self.onset.saturating_sub(LASTING_BEFORE)..self.onset];
+        let after = self.back.map_or(&[][..], |b| {
+            &series.y[b..(b + LASTING_AFTER).min(series.len())]
+        });
+        // The first rows after a return may be a lull in a climb that goes on.
+        let after = if after.len() < LASTING_AFTER / 2 {
+            f64::NEG_INFINITY
+        } else {
+            median_of(after)
+        };
+        let ground = median_of(before)
+            .max(after)
+            .max(level.at(series.x[self.onset]));
+        let scale = level.scale * series.inflation();
+        let end = self.back.unwrap_or(self.end).min(series.len());
+        let (mut sum, mut most) = (0.0, 0.0_f64);
+        for (n, y) in (1..).zip(&series.y[self.onset..end]) {
+            sum += ((y - ground) / scale).clamp(-LASTING_CLIP, LASTING_CLIP);
+            most = most.max(sum / f64::from(n).sqrt());
+        }
+        most >= LASTING_SUM
     }
 
     /// Whether it is a single row no higher than `bound` scales: with noise that throws rows as far down, chance. Two of
@@ -282,7 +321,12 @@ pub(super) fn add_non_finite(
     let Some(column) = run.column("loss") else {
         return;
     };
-    let bad = |row: usize| column.get(row).is_some_and(|v| !v.is_finite());
+    let bad = |row: usize| {
+        column
+            .get(row)
+            .is_some_and(|v| !v.is_finite() || v == 0.0 && norm_is_lost(run, row))
+            || counts_nan(run, row)
+    };
     let collapsed = collapse(run, attempt, series);
     let mut row = attempt.rows.start;
     while row < attempt.rows.end {
@@ -300,6 +344,16 @@ pub(super) fn add_non_finite(
         row = end;
     }
     found.sort_by_key(|e| e.onset_row);
+}
+
+/// Whether a row says that losses of its interval were no numbers, whatever the mean of the others is.
+fn counts_nan(run: &Run, row: usize) -> bool {
+    run.value("nan", row).is_some_and(|n| n > 0.0)
+}
+
+/// Whether the gradient norm of a row is no number: beside a loss of exactly zero, NaN was replaced.
+fn norm_is_lost(run: &Run, row: usize) -> bool {
+    run.value("grad_norm", row).is_some_and(|g| !g.is_finite())
 }
 
 /// The row after the last non-finite one of a burst: single finite rows between them belong to it.

@@ -16,6 +16,10 @@ const NOW: usize = 16;
 /// How wrong the extrapolation of a steep trend may be, as a share of what it extrapolates. Widens the scale in the
 /// early descent (rules/SOURCES.md T07) and vanishes once the loss is flat.
 const EXTRAPOLATION: f64 = 0.1;
+/// A level below this share of the usual size of the values is zero, and its scale at least that share of it: losses of
+/// reinforcement learning are exactly zero for many steps.
+const ZERO: f64 = 1e-3;
+const OF_USUAL: f64 = 0.25;
 /// Upper quantile that widens the scale where the noise has a heavy upper tail, and the normal quantile there.
 const TAIL: f64 = 0.975;
 const TAIL_SD: f64 = 1.96;
@@ -68,6 +72,18 @@ impl Level {
         Self {
             value: self.median,
             slope: 0.0,
+            ..self
+        }
+    }
+
+    /// The same level, not narrower than a share of the usual size of the values where it lies at zero: there, nothing
+    /// tells what a value other than zero is worth.
+    #[must_use]
+    pub(super) fn floored(self, magnitude: f64) -> Self {
+        let at_zero = self.value.abs() < ZERO * magnitude;
+        let floor = if at_zero { OF_USUAL * magnitude } else { 0.0 };
+        Self {
+            scale: self.scale.max(floor),
             ..self
         }
     }

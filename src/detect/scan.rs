@@ -67,6 +67,8 @@ const FLAG: f64 = 4.0;
 const NEW_LEVEL: usize = 64;
 /// Rows that the chronic tests need before they speak, where the window holds as many.
 const WARM: usize = 48;
+/// Rows for which a chronic alarm that did not stand is not raised again, at least.
+const REFUSED: usize = 8;
 /// A hole of more than so many usual distances between rows is not bridged.
 const HOLE: f64 = 20.0;
 
@@ -99,7 +101,7 @@ pub(super) fn scan(series: &Series, watch: &Watch) -> Vec<Episode> {
         }
         let alarm = state.test(series, i, watch);
         if let Some(level) = state.level.filter(|_| state.flat()) {
-            tail.count(series, i, level);
+            tail.count(series, i, level, -state.z);
         }
         let Some((kind, onset)) = alarm else {
             state.admit(series, i);
@@ -111,8 +113,17 @@ pub(super) fn scan(series: &Series, watch: &Watch) -> Vec<Episode> {
             Some(last) if last.continues(series, onset) => last.extend(series, i, kind),
             _ => {
                 let episode = follow(series, watch, kind, onset, i, clean);
-                let chance = kind == Kind::Acute && episode.alone(series, tail.bound());
-                if chance || kind == Kind::Acute && !episode.confirmed(series, watch) {
+                let chance = match kind {
+                    Kind::Acute => {
+                        episode.alone(series, tail.bound()) || !episode.confirmed(series, watch)
+                    }
+                    Kind::Chronic => !episode.lasting(series),
+                    Kind::NonFinite => false,
+                };
+                if chance {
+                    if kind == Kind::Chronic {
+                        state.refuse(i, episode.back.is_some());
+                    }
                     state.admit(series, i);
                     i += 1;
                     continue;
@@ -128,6 +139,8 @@ pub(super) fn scan(series: &Series, watch: &Watch) -> Vec<Episode> {
         state.after_alarm();
         i = end.max(i + 1);
     }
+    // What the noise throws is known better in the end than when the first row stood out.
+    found.retain(|e| e.kind != Kind::Acute || !e.alone(series, tail.bound()));
     found
 }
 
@@ -228,10 +241,10 @@ impl Tail {
     /// Rows that lie low together are a fall of the level, not its noise.
     const TOGETHER: f64 = 2.5;
 
-    fn count(&mut self, series: &Series, i: usize, level: Level) {
+    /// Takes in row `i`, which is `depth` scales below the level.
+    fn count(&mut self, series: &Series, i: usize, level: Level, depth: f64) {
         self.rows += 1;
         let below = |j: usize| -level.z(series.x[j], series.y[j]);
-        let depth = below(i);
         if depth <= self.second {
             return;
         }
@@ -263,12 +276,16 @@ struct State {
     capacity: usize,
     level: Option<Level>,
     agrees: Agreement,
+    /// How many scales the value that was tested last is above the level, whatever the noise there.
+    z: f64,
     flagged: usize,
     sum: f64,
     frozen: Option<Level>,
     sum_start: usize,
     medians: VecDeque<(usize, f64)>,
     best: Option<f64>,
+    /// Row before which no chronic alarm is raised again.
+    refused_until: usize,
 }
 
 impl State {
@@ -278,12 +295,14 @@ impl State {
             capacity,
             level: None,
             agrees: Agreement::default(),
+            z: 0.0,
             flagged: 0,
             sum: 0.0,
             frozen: None,
             sum_start: 0,
             medians: VecDeque::new(),
             best: None,
+            refused_until: 0,
         }
     }
 
@@ -299,27 +318,45 @@ impl State {
         self.best = None;
     }
 
+    /// After a chronic alarm at value `i` that did not stand. What is over begins anew; what goes on is looked at again
+    /// when there is half as much again to see.
+    fn refuse(&mut self, i: usize, over: bool) {
+        if over {
+            self.after_alarm();
+        } else {
+            let seen = i.saturating_sub(self.sum_start);
+            self.refused_until = i + (seen / 2).max(REFUSED);
+        }
+    }
+
     /// An alarm at value `i`: its kind and where the departure began.
     fn test(&mut self, series: &Series, i: usize, watch: &Watch) -> Option<(Kind, usize)> {
         let (x, y) = (series.x[i], series.y[i]);
+        self.z = 0.0;
         let mut level = self.level(series, watch, i)?;
-        let far = |l: Level| l.z(x, y) > watch.acute_z * Watch::widened(l.rows);
-        if far(level) && self.agrees.total > 0 {
+        let mut z = level.z(x, y);
+        let far = |z: f64, rows: usize| z > watch.acute_z * Watch::widened(rows);
+        if far(z, level.rows) && self.agrees.total > 0 {
             // An alarm is raised on what the rows up to it say, not on what they said a while ago.
             self.fit(series, watch);
             level = self.level(series, watch, i)?;
+            z = level.z(x, y);
         }
-        let z = level.z(x, y);
+        self.z = z * level.scale / self.level?.scale;
         self.agrees.count(z);
         self.flagged = if z >= FLAG { self.flagged + 1 } else { 0 };
-        if far(level) {
+        if far(z, level.rows) {
             return Some((Kind::Acute, i));
         }
         let wide = Watch::widened(level.rows);
         if self.window.len() < WARM.min(self.capacity) {
             return None;
         }
-        if self.cusum(series, i, level) > watch.cusum_h * wide {
+        let sum = self.cusum(series, i, level);
+        if i < self.refused_until {
+            return None;
+        }
+        if sum > watch.cusum_h * wide {
             return Some((Kind::Chronic, self.change_point(series, i, level)));
         }
         let rise = watch.best_level?;
@@ -337,12 +374,14 @@ impl State {
             self.fit(series, watch);
         }
         let oldest = self.window.oldest().unwrap_or(i);
-        Some(self.level?.widened(series.noise_ratio(oldest, i)))
+        let ratio = series.noise_ratio(oldest, i) * series.wander();
+        Some(self.level?.widened(ratio))
     }
 
     fn fit(&mut self, series: &Series, watch: &Watch) {
         let (x, y) = self.window.values();
-        self.level = Level::fit(x, y, watch.prior, memory(series));
+        let level = Level::fit(x, y, watch.prior, memory(series));
+        self.level = level.map(|l| l.floored(series.magnitude));
         self.agrees = Agreement::default();
     }
 
@@ -433,8 +472,7 @@ impl State {
 
     /// Takes a value into the window unless it is flagged.
     fn admit(&mut self, series: &Series, i: usize) {
-        let z = self.level.map_or(0.0, |l| l.z(series.x[i], series.y[i]));
-        if z >= FLAG && self.flagged < NEW_LEVEL && self.window.len() >= 2 {
+        if self.z >= FLAG && self.flagged < NEW_LEVEL && self.window.len() >= 2 {
             return;
         }
         self.window.push(series, i, self.capacity);

@@ -1,5 +1,6 @@
 //! The history that an attempt builds on: its own rows after those of earlier attempts that it kept.
 
+use crate::baseline::median;
 use crate::detect::Known;
 use crate::run::{Attempt, Run};
 
@@ -22,9 +23,42 @@ pub struct Series {
     /// Expected noise of each value, up to a factor: 1/sqrt(batch size), less what is known of the batch. Empty where
     /// it never changes.
     pub noise: Vec<f64>,
+    /// Correlation of neighbouring values apart from trends, 0 to 0.99: of the data, or of smoothing before logging.
+    pub memory: f64,
+    /// Usual size of values other than zero.
+    pub magnitude: f64,
 }
 
+/// Correlation from which on neighbouring values were smoothed before they were logged: batches are hardly related
+/// (below 0.1 in the curves of rules/SOURCES.md M1), a moving average of weight 0.9 leaves 0.9.
+pub(super) const SMOOTHED: f64 = 0.8;
+
 impl Series {
+    /// How much wider the noise of a mean of rows is than that of as many unrelated rows.
+    fn relation(&self) -> f64 {
+        ((1.0 + self.memory) / (1.0 - self.memory)).sqrt()
+    }
+
+    /// How much further a smoothed series wanders than a window of it shows; 1 where it is not smoothed. A level of it is
+    /// widened by this.
+    pub(super) fn wander(&self) -> f64 {
+        if self.smoothed() {
+            self.relation()
+        } else {
+            1.0
+        }
+    }
+
+    /// How much wider the noise of a mean of rows is than the scale of a level says for unrelated rows.
+    pub(super) fn inflation(&self) -> f64 {
+        self.relation() / self.wander()
+    }
+
+    /// Whether the values look smoothed.
+    pub fn smoothed(&self) -> bool {
+        self.memory >= SMOOTHED
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
         self.y.len()
@@ -87,7 +121,12 @@ pub(crate) fn lineage(run: &Run, attempt: &Attempt) -> (Vec<usize>, usize) {
 
 /// log₁₀ of the gradient norm along an attempt. A norm of zero says nothing.
 pub(super) fn grad(run: &Run, attempt: &Attempt) -> Series {
-    along(run, attempt, "grad_norm", &|v| (v > 0.0).then(|| v.log10()))
+    let norms = along(run, attempt, "grad_norm", &|v| (v > 0.0).then(|| v.log10()));
+    // Norms of neighbouring steps are related by nature: that is no smoothing.
+    Series {
+        memory: 0.0,
+        ..norms
+    }
 }
 
 /// A signal along an attempt, transformed; values that are not finite are left out.
@@ -122,7 +161,56 @@ pub fn along(
         series.own = 0;
     }
     series.noise = noise(run, &series.rows);
+    series.memory = correlation(&series.y);
+    series.magnitude = magnitude(&series.y);
     series
+}
+
+/// Median size of the values that are not zero, of at most some thousand of them.
+fn magnitude(y: &[f64]) -> f64 {
+    const LOOKED_AT: usize = 4096;
+    let sizes = y.iter().step_by(y.len() / LOOKED_AT + 1).map(|v| v.abs());
+    let mut sizes: Vec<f64> = sizes.filter(|v| *v > 0.0).collect();
+    if sizes.is_empty() {
+        0.0
+    } else {
+        median(&mut sizes)
+    }
+}
+
+/// Correlation of neighbours, as if each value were a share of the one before and noise. Second differences tell it apart
+/// from trends: for unrelated values those over one row and over eight are alike, and for values that are related by r
+/// their squares are as 6 − 8r⁸ + 2r¹⁶ and 6 − 8r + 2r².
+fn correlation(y: &[f64]) -> f64 {
+    /// Rows looked at, in stretches across the series.
+    const STRETCHES: usize = 64;
+    const ROWS: usize = 256;
+    const FEWEST: usize = 64;
+    const LAG: usize = 8;
+    if y.len() < FEWEST {
+        return 0.0;
+    }
+    let stride = (y.len() / STRETCHES).max(ROWS);
+    let spread = |lag: usize| -> f64 {
+        let bend = |w: &[f64]| (w[2 * lag] - 2.0 * w[lag] + w[0]).abs();
+        let parts = (0..y.len()).step_by(stride);
+        let parts = parts.map(|i| &y[i..y.len().min(i + ROWS)]);
+        let mut bends: Vec<f64> = parts
+            .flat_map(|part| part.windows(2 * lag + 1).map(bend))
+            .collect();
+        median(&mut bends)
+    };
+    let near = spread(1);
+    let ratio = (spread(LAG) / near).powi(2);
+    if near <= 0.0 || !ratio.is_finite() {
+        return 0.0;
+    }
+    let bend = |r: f64| 6.0 - 8.0 * r + 2.0 * r * r;
+    let expected = |r: f64| bend(r.powf(LAG as f64)) / bend(r);
+    (0..=99)
+        .map(|r| f64::from(r) / 100.0)
+        .rfind(|r| expected(*r) <= ratio)
+        .unwrap_or(0.0)
 }
 
 fn noise(run: &Run, rows: &[usize]) -> Vec<f64> {

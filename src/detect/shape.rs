@@ -1,6 +1,7 @@
 //! The shape of an episode: what became of it, and whether the log is long enough to tell.
 
 use crate::baseline::{half_median_slope, median_of};
+use crate::detect::change;
 use crate::detect::episode::Episode;
 use crate::detect::level::Level;
 use crate::detect::scan::{hole, window_rows};
@@ -57,6 +58,7 @@ pub(super) fn incident(
         peak,
         excess,
         score: excess.map(|x| x / level.scale),
+        norm_moved: change::norm_moved(grad, e.onset_row),
         over: Over::Level,
         shape: judged.shape,
         open: judged.open,
@@ -66,6 +68,9 @@ pub(super) fn incident(
     }
 }
 
+/// Standard error of a median over that of a mean, of normal values.
+const MEDIAN_TO_MEAN: f64 = 1.2533;
+
 struct Judged {
     shape: Shape,
     open: bool,
@@ -74,11 +79,10 @@ struct Judged {
 }
 
 impl Residual {
-    /// The median of excesses over a level. Its standard error is 1.2533 of that of a mean of normal values.
-    fn of(excess: &[f64], level: Level) -> Option<Self> {
+    /// The median of excesses over a level.
+    fn of(excess: &[f64], noise: f64) -> Option<Self> {
         const NORMAL_95: f64 = 1.96;
-        const MEDIAN_TO_MEAN: f64 = 1.2533;
-        let margin = NORMAL_95 * MEDIAN_TO_MEAN * level.scale / (excess.len() as f64).sqrt();
+        let margin = NORMAL_95 * MEDIAN_TO_MEAN * noise / (excess.len() as f64).sqrt();
         (!excess.is_empty()).then(|| Self {
             value: median_of(excess),
             margin,
@@ -133,7 +137,7 @@ pub(super) fn residual_after(series: &Series, from: usize, level: Level) -> Opti
         .take_while(|j| series.x[*j] <= until && (*j == from || !hole(series, *j)))
         .map(|j| series.y[j] - level.at(series.x[j]))
         .collect();
-    Residual::of(&rest, level)
+    Residual::of(&rest, level.scale * series.inflation())
 }
 
 fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
@@ -143,7 +147,8 @@ fn not_back(e: &Episode, series: &Series, level: Level) -> Judged {
         .take(window_rows(series) / 4)
         .collect();
     let excess = |j: &usize| series.y[*j] - level.at(series.x[*j]);
-    let left = Residual::of(&tail.iter().map(excess).collect::<Vec<_>>(), level);
+    let noise = level.scale * series.inflation();
+    let left = Residual::of(&tail.iter().map(excess).collect::<Vec<_>>(), noise);
     let residual = match left {
         Some(left) if left.value.is_finite() && e.non_finite == 0 => left.value,
         _ => {
@@ -193,16 +198,23 @@ fn abrupt(e: &Episode, series: &Series, level: Level, residual: f64) -> bool {
     let excess: Vec<f64> = (e.onset..last)
         .map(|j| series.y[j] - level.at(series.x[j]))
         .collect();
-    let smooth: Vec<f64> = excess.windows(10).map(median_of).collect();
-    let soon = smooth
-        .iter()
-        .take(ABRUPT_ROWS)
-        .copied()
-        .fold(f64::NEG_INFINITY, f64::max);
-    let top = smooth.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // Small moves are seen through means of more rows, and what noise leaves of them.
+    let rows = if residual < SMALL * level.scale {
+        SMALL_ROWS
+    } else {
+        ABRUPT_ROWS
+    };
+    let noise = 2.0 * MEDIAN_TO_MEAN * level.scale * series.inflation() / (rows as f64).sqrt();
+    let smooth: Vec<f64> = excess.windows(rows).map(median_of).collect();
+    let highest = |part: &[f64]| part.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let soon = highest(&smooth[..smooth.len().min(ABRUPT_ROWS)]);
     let modest = residual <= MODEST * level.value.abs();
-    modest && soon >= 0.7 * residual && top <= 1.5 * residual
+    modest && soon >= 0.7 * residual && highest(&smooth) <= 1.5 * residual + noise
 }
+
+/// Moves of fewer scales than this are looked at through so many rows.
+const SMALL: f64 = 5.0;
+const SMALL_ROWS: usize = 32;
 
 /// A move without a peak of more than this share of the level is a divergence that stays up, not a shift.
 const MODEST: f64 = 0.25;
@@ -244,7 +256,10 @@ fn settled(e: &Episode, series: &Series, last: usize, level: Level) -> bool {
     let slope = half_median_slope(&series.x[first..last], &series.y[first..last]);
     let residual = median_of(&series.y[first..last]) - level.at(series.x[last - 1]);
     let drift = slope.abs().min((slope - level.slope.min(0.0)).abs()) * SETTLED_STEPS;
-    drift < 2.0 * level.scale && drift < 0.25 * residual.abs()
+    // Twice the error of the drift: the medians of two halves that lie half of the steps apart.
+    let noise = level.scale * series.inflation();
+    let error = 2.0 * (2.0 * MEDIAN_TO_MEAN * 2.0 * noise) / ((last - first) as f64).sqrt();
+    drift < 2.0 * level.scale && drift < (0.25 * residual.abs()).max(error.min(level.scale))
 }
 
 /// Whether the loss falls since its peak.
@@ -357,6 +372,7 @@ pub(super) fn norm_incident(run: &Run, attempt: &Attempt, e: &Episode, grad: &Se
         open: judged.open,
         lost: false,
         residual: None,
+        norm_moved: Some(true),
         over: Over::Level,
         waited: last.saturating_sub(run.steps[e.onset_row]),
     }

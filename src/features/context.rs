@@ -169,7 +169,7 @@ impl<'a> Context<'a> {
             rows: keep.iter().map(|i| raw.rows[*i]).collect(),
             own: 0,
             spacing: raw.spacing,
-            noise: Vec::new(),
+            ..Series::default()
         }
     }
 
@@ -244,6 +244,6 @@ fn first_row(w: &Series, onset: f64) -> Series {
         rows: w.rows[..n].to_vec(),
         own: 0,
         spacing: w.spacing,
-        noise: Vec::new(),
+        ..Series::default()
     }
 }

@@ -306,6 +306,17 @@ fn self_repeat(c: &Context<'_>) -> Option<f64> {
     best_match(past, last)
 }
 
+/// A sum in four parts, which a processor adds side by side.
+fn sum_of(w: &[f64], term: impl Fn(f64, usize) -> f64) -> f64 {
+    let mut parts = [0.0; 4];
+    for (n, four) in w.chunks(4).enumerate() {
+        for (i, v) in four.iter().enumerate() {
+            parts[i] += term(*v, 4 * n + i);
+        }
+    }
+    parts.iter().sum()
+}
+
 /// The highest correlation of a stretch with any stretch of the past.
 fn best_match(past: &[f64], last: &[f64]) -> Option<f64> {
     let n = last.len() as f64;
@@ -314,10 +325,8 @@ fn best_match(past: &[f64], last: &[f64]) -> Option<f64> {
     let own = centred.iter().map(|v| v * v).sum::<f64>();
     // With one side centred the mean of the other falls out of the product.
     let correlation = |w: &[f64]| {
-        let product: f64 = w.iter().zip(&centred).map(|(a, b)| a * b).sum();
-        let (sum, squares) = w
-            .iter()
-            .fold((0.0, 0.0), |(s, q), v| (s + v, f64::mul_add(*v, *v, q)));
+        let (sum, squares) = (sum_of(w, |v, _| v), sum_of(w, |v, _| v * v));
+        let product = sum_of(w, |v, i| v * centred[i]);
         let spread = squares - sum * sum / n;
         (spread > 1e-12 * squares && own > 0.0).then(|| product / (spread * own).sqrt())
     };

@@ -63,6 +63,14 @@ pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, 
         );
     }
     match i.shape {
+        Shape::LevelShift if i.norm_moved == Some(false) => (
+            Action::None,
+            format!(
+                "the loss settled at another level ({:+.3}) and the gradient norm never moved: no optimizer does that, other \
+                 data or settings do; compare with what was changed",
+                i.residual.map_or(0.0, |r| r.value)
+            ),
+        ),
         Shape::LevelShift => settled(s, way_back, skip),
         _ if changed_on_purpose(s) => (
             Action::Wait,

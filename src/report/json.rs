@@ -37,6 +37,8 @@ struct RunPart<'a> {
     checkpoints: Vec<u64>,
     checkpoint_warnings: &'a [String],
     replays: Vec<Value>,
+    level_changes: Vec<Value>,
+    cautions: Vec<Value>,
     data_losses: Vec<Value>,
 }
 
@@ -83,6 +85,12 @@ fn run(d: &Diagnosis) -> RunPart<'_> {
         checkpoints: d.inventory.checkpoints.iter().map(|c| c.step).collect(),
         checkpoint_warnings: &d.inventory.warnings,
         replays: d.replays.iter().map(replay).collect(),
+        cautions: d
+            .cautions
+            .iter()
+            .map(|c| json!({ "kind": c.name(), "says": c.to_string() }))
+            .collect(),
+        level_changes: d.changes.iter().map(|c| change(d, c)).collect(),
         data_losses: losses
             .map(|l| json!({ "source": l.source, "place": l.place, "what": l.what }))
             .collect(),
@@ -102,6 +110,14 @@ fn replay(r: &Replay) -> Value {
         "skipped_from": skipped.map(|s| s.0), "skipped_samples": skipped.map(|s| s.1), "rows": r.rows,
         "correlation": number(r.correlation), "best_lag": r.best_lag.map(|b| b.0),
         "best_correlation": number(r.best_lag.map(|b| b.1)), "learning_rate_ratio": number(r.lr_ratio),
+    })
+}
+
+/// A lasting change of the level that is no incident.
+fn change(d: &Diagnosis, c: &Incident) -> Value {
+    json!({
+        "attempt": c.attempt, "step": d.run.steps[c.onset_row], "baseline": number(Some(c.level.value)),
+        "by": number(c.residual.map(|r| r.value)), "margin": number(c.residual.map(|r| r.margin)),
     })
 }
 

@@ -263,11 +263,35 @@ fn replays(out: &mut String, d: &Diagnosis) {
     }
 }
 
+/// Lasting changes of the level that are no incidents.
+fn changes(out: &mut String, d: &Diagnosis) {
+    if !d.changes.is_empty() {
+        out.push('\n');
+    }
+    for (n, change) in d.changes.iter().take(MOST_REPLAYS).enumerate() {
+        let label = if n == 0 { "level" } else { "" };
+        labelled(out, label, &words::level_change(d, change));
+    }
+    if d.changes.len() > MOST_REPLAYS {
+        let more = d.changes.len() - MOST_REPLAYS;
+        labelled(
+            out,
+            "",
+            &format!("{more} more changes of the level: see --format json"),
+        );
+    }
+}
+
 fn footer(out: &mut String, d: &Diagnosis) {
     replays(out, d);
+    changes(out, d);
     for (n, warning) in d.inventory.warnings.iter().take(MOST_LOSSES).enumerate() {
         let label = if n == 0 { "note" } else { "" };
         labelled(out, label, warning);
+    }
+    for (n, caution) in d.cautions.iter().enumerate() {
+        let label = if n == 0 { "mind" } else { "" };
+        labelled(out, label, &caution.to_string());
     }
     let leaned = d.incidents.iter().any(|i| i.incident.level.prior);
     if leaned {

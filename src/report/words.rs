@@ -1,6 +1,6 @@
 //! Sentences that several renderers share.
 
-use crate::detect::{Over, Shape};
+use crate::detect::{Incident, Over, Shape};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value;
 use crate::plan::Action;
@@ -34,6 +34,22 @@ pub(super) fn span(a: u64, b: u64) -> String {
     } else {
         format!("{a}-{b}")
     }
+}
+
+/// A lasting change of the level that is no incident.
+pub(super) fn level_change(d: &Diagnosis, c: &Incident) -> String {
+    let by = c.residual.map_or(String::new(), |r| {
+        format!(" by {:+.3} ± {:.3}", r.value, r.margin)
+    });
+    let norm = if d.run.column("grad_norm").is_some() {
+        ", the gradient norm unmoved"
+    } else {
+        ""
+    };
+    format!(
+        "the loss moved{by} at {} and stayed there{norm}: other data or settings, no incident",
+        d.run.steps[c.onset_row]
+    )
 }
 
 /// What a later attempt did over the steps of an earlier one.

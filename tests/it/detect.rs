@@ -855,7 +855,7 @@ fn a_twin_lowers_the_floor() {
     let (run, twin) = twins(bump, |_| 0.0);
     let alone = detect(&run);
     assert!(alone.is_empty(), "{}", told(&run, &alone));
-    let found = detect_knowing(&run, known(&run, &[twin]).as_ref());
+    let found = detect_knowing(&run, known(&run, &[twin]).as_ref()).incidents;
     assert_eq!(found.len(), 1, "{}", told(&run, &found));
     assert_eq!(step(&run, found[0].onset_row), 1001);
     assert!(found[0].score.is_some_and(|z| z > 10.0));
@@ -866,7 +866,7 @@ fn an_incident_of_the_twin_is_none_of_this_run() {
     let plateau = |i: usize| if (900..960).contains(&i) { 0.8 } else { 0.0 };
     let (run, twin) = twins(|_| 0.0, plateau);
     assert!(!twin.incidents.is_empty());
-    let found = detect_knowing(&run, known(&run, &[twin]).as_ref());
+    let found = detect_knowing(&run, known(&run, &[twin]).as_ref()).incidents;
     assert!(found.is_empty(), "{}", told(&run, &found));
 }
 

@@ -18,6 +18,7 @@ mod features;
 mod folders;
 mod ingest;
 mod layering;
+mod pitfalls;
 mod plan;
 mod prefixes;
 mod properties;

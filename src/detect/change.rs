@@ -1,0 +1,64 @@
+//! Changes of level that are no incident: what other data or settings do to a loss, and an instability does not.
+
+use crate::baseline::{mad, median_of};
+use crate::detect::scan::window_rows;
+use crate::detect::series::Series;
+use crate::detect::{HORIZON_STEPS, Incident, SETTLED_STEPS, Shape};
+
+/// A change of more than so many scales is told as an incident whatever the gradient norm does.
+const MODEST_SCALES: f64 = 5.0;
+/// Without a gradient norm: so many scales, and as long as an incident is waited for.
+const BLIND_SCALES: f64 = 3.5;
+/// And of more than this share of the level, what five scales of the noisiest healthy runs are (rules/SOURCES.md M1).
+const MODEST_SHARE: f64 = 0.1;
+/// The gradient norm is unmoved if its medians stay within so many scales of that before.
+const UNMOVED: f64 = 1.0;
+/// Rows of the gradient norm that this rests on, on either side.
+const FEWEST: usize = 48;
+
+/// Whether a shift of the loss is a mere change: modest, without a peak, lasting, the gradient norm unmoved. Where no
+/// norm is logged it must be smaller still, and have lasted.
+pub(super) fn is_change(i: &Incident, loss: &Series, last_step: f64) -> bool {
+    let Some(residual) = i.residual.filter(|_| i.shape == Shape::LevelShift) else {
+        return false;
+    };
+    let onset = loss.position(i.onset_row);
+    let Some(first) = loss.x.get(onset).copied() else {
+        return false;
+    };
+    let size = residual.value.abs();
+    let scales = size / i.level.scale;
+    let lasted = last_step - first;
+    let modest = scales <= MODEST_SCALES && size <= MODEST_SHARE * i.level.value.abs();
+    if i.open || !modest || lasted < SETTLED_STEPS || peaked(loss, onset, i) {
+        return false;
+    }
+    match i.norm_moved {
+        Some(moved) => !moved,
+        None => scales <= BLIND_SCALES && lasted >= HORIZON_STEPS as f64,
+    }
+}
+
+/// Whether the first rows stand out of what follows: a spike that left a shift behind.
+fn peaked(loss: &Series, onset: usize, i: &Incident) -> bool {
+    const FIRST: usize = 10;
+    const ABOVE: f64 = 1.5;
+    let to = i.residual.map_or(0.0, |r| r.value);
+    let first = &loss.y[onset..(onset + FIRST).min(loss.len())];
+    median_of(first) - i.level.value - to > ABOVE * i.level.scale
+}
+
+/// Whether log₁₀ of the gradient norm left its level around a row or after it. `None` if too few rows tell.
+pub(super) fn norm_moved(grad: &Series, onset_row: usize) -> Option<bool> {
+    let at = grad.position(onset_row);
+    let rows = window_rows(grad);
+    let before = &grad.y[at.saturating_sub(rows)..at];
+    let after = &grad.y[at..(at + rows).min(grad.len())];
+    if before.len() < FEWEST || after.len() < FEWEST {
+        return None;
+    }
+    let level = median_of(before);
+    let scale = mad(before, level).max(f64::MIN_POSITIVE);
+    let away = |part: &[f64]| (median_of(part) - level).abs() > UNMOVED * scale;
+    Some(away(after) || away(&after[..FEWEST]))
+}
