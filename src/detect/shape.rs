@@ -117,7 +117,9 @@ fn judge(e: &Episode, series: &Series) -> Judged {
         };
     }
     let took = series.x[back] - series.x[e.onset];
-    let shape = if took <= TRANSIENT_STEPS as f64 {
+    let shape = if stays_higher(series, back, level, residual) {
+        Shape::LevelShift
+    } else if took <= TRANSIENT_STEPS as f64 {
         Shape::Transient
     } else {
         Shape::Recoverable
@@ -128,6 +130,35 @@ fn judge(e: &Episode, series: &Series) -> Judged {
         lost: false,
         residual,
     }
+}
+
+/// Whether what is left after a return is more than its error and that of the level, and neither rises nor falls: it came
+/// back part of the way (rules/SOURCES.md, Marin: 1.96, a spike to 2.02, then 1.975 for good).
+fn stays_higher(series: &Series, back: usize, level: Level, residual: Option<Residual>) -> bool {
+    /// Errors that what is left must exceed (rules/SOURCES.md has 3, of the residual alone).
+    const ERRORS: f64 = 4.0;
+    let Some(left) = residual else { return false };
+    // Against the plain median before, too: a fall that noise feigned is no level to come back to.
+    let above = (level.median - level.value).max(0.0);
+    let rows = series.x[back..].partition_point(|x| *x <= series.x[back] + SETTLED_STEPS);
+    let last = back + rows;
+    let whole = series.x[last - 1] - series.x[back] >= SETTLED_STEPS - 2.0 * series.spacing;
+    let noise = level.scale * series.inflation() * MEDIAN_TO_MEAN;
+    let error = |rows: usize| {
+        (noise / (rows.max(1) as f64).sqrt()).hypot(noise / (level.rows.max(1) as f64).sqrt())
+    };
+    let enough = |value: f64, rows: usize| value > SHIFT_NATS.max(ERRORS * error(rows));
+    // The later half must still show it: a slow way back leaves its tail in the first.
+    let middle = back + rows / 2;
+    let later: Vec<f64> = (middle..last)
+        .map(|j| series.y[j] - level.at(series.x[j]))
+        .collect();
+    let stays = enough(left.value - above, rows) && enough(median_of(&later) - above, rows / 2);
+    let slope = half_median_slope(&series.x[back..last], &series.y[back..last]);
+    whole
+        && !level.prior
+        && stays
+        && slope.abs() * SETTLED_STEPS < (0.25 * left.value).max(4.0 * error(rows))
 }
 
 /// Median excess over 200 steps from a position.

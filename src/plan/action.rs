@@ -62,6 +62,17 @@ pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, 
                 .to_owned(),
         );
     }
+    if let (Shape::LevelShift, Some(back), Some(left)) = (i.shape, i.return_row, i.residual)
+        && !large(s, left.value)
+    {
+        return (
+            Action::None,
+            format!(
+                "it came back at {}, but only to {:.4} ± {:.4} above its level: watch whether the next spike leaves more",
+                s.run.steps[back], left.value, left.margin
+            ),
+        );
+    }
     match i.shape {
         Shape::LevelShift if i.norm_moved == Some(false) => (
             Action::None,

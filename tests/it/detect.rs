@@ -203,6 +203,30 @@ fn a_spike_that_comes_back_part_of_the_way_is_a_level_shift() {
     );
 }
 
+/// Marin 32B: from 1.96 to 2.02, then 1.975 for good (rules/SOURCES.md).
+#[test]
+fn what_comes_back_but_for_a_little_is_a_level_shift() {
+    for seed in 60..64 {
+        let mut noise = Noise::new(seed);
+        let after = |i: usize| match i {
+            900..910 => 0.06,
+            910.. => 0.015,
+            _ => 0.0,
+        };
+        let curve = Curve::of_loss((0..1500).map(|i| 1.96 + after(i) + 0.008 * noise.normal()));
+        let (run, i) = only(&curve);
+        between(step(&run, i.onset_row), 899, 903);
+        assert_eq!(
+            i.shape,
+            Shape::LevelShift,
+            "{}",
+            told(&run, std::slice::from_ref(&i))
+        );
+        let d = diagnosed(run, "500");
+        assert_eq!(d.incidents[0].plan.action, Action::None);
+    }
+}
+
 #[test]
 fn a_loss_that_stays_up_is_divergent() {
     let mut curve = late(22, 1200);
