@@ -1,9 +1,11 @@
 //! Renderers: each reads only the diagnosis.
 
+pub mod gate;
 pub mod json;
 
 pub mod markdown;
 
+pub mod spark;
 pub mod text;
 
 mod words;

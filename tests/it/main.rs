@@ -8,6 +8,7 @@
 
 mod aliases;
 mod cases;
+mod check;
 mod cli;
 mod contributing;
 mod detect;
