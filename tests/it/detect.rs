@@ -907,6 +907,7 @@ fn a_run_over_other_data_tells_nothing() {
     assert!(known(&run, &[stranger]).is_none());
 }
 
+/// T13: a loss that falls at once and stays low is told, too.
 #[test]
 fn a_fall_that_lasts_is_a_level_shift() {
     let curve = late(31, 1500).bumped(|i| if i >= 900 { -0.25 } else { 0.0 });
