@@ -8,6 +8,7 @@ mod attention;
 mod context;
 mod data;
 mod gradient;
+mod layers;
 mod ops;
 mod precision;
 mod schedule;
@@ -120,6 +121,7 @@ pub fn catalogue() -> impl Iterator<Item = &'static Feature> {
     [
         acute::FEATURES,
         gradient::FEATURES,
+        layers::FEATURES,
         schedule::FEATURES,
         attention::FEATURES,
         precision::FEATURES,
@@ -159,7 +161,12 @@ fn value(feature: &Feature, raw: Option<f64>) -> Option<Value> {
     })
 }
 
-/// Whether the run has a signal, a member of its family, or what it stands for.
+/// Whether the run has a signal, a member of its family, or prints the setting of that name.
 pub fn has(run: &Run, signal: &str) -> bool {
-    run.column(signal).is_some() || run.family(signal).next().is_some()
+    let fact = match signal {
+        "beta2" => run.beta2(),
+        "clip_grad" => run.fact(&crate::run::CLIP_KEYS),
+        _ => None,
+    };
+    fact.is_some() || run.column(signal).is_some() || run.family(signal).next().is_some()
 }

@@ -15,7 +15,7 @@ pub(crate) const SAME: f64 = 0.8;
 const OTHER: f64 = 0.3;
 /// Half-width of the rolling median that detrends (rules/SOURCES.md M2).
 const HALF: usize = 20;
-/// Lags looked at, in rows, either way.
+/// Lags looked at, in rows, either way: more cost time in proportion, and a loader that comes back is off by few batches.
 const LAGS: usize = 50;
 /// Residuals are clipped at so many robust deviations, for a spike must not carry the correlation.
 const CLIP: f64 = 4.0;

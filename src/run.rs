@@ -18,6 +18,7 @@ use std::ops::Range;
 
 pub(crate) use budget::cells;
 pub use builder::{BuildOptions, NoRows, RunBuilder};
+pub(crate) use clipped::KEYS as CLIP_KEYS;
 pub use column::Column;
 pub(crate) use join::in_step;
 pub(crate) use printable::{message, printable};

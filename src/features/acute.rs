@@ -39,8 +39,8 @@ pub(super) const FEATURES: &[Feature] = &[
         "nats",
         "to the return",
         &["loss"],
-        "highest loss above its level",
-        |c| (c.incident.signal == "loss").then_some(c.incident.excess)?,
+        "highest loss above its level; over the whole episode, for a slow climb peaks later than any fixed window",
+        |c| c.of_loss().then_some(c.incident.excess)?,
     ),
     number(
         "F05",
@@ -135,12 +135,21 @@ pub(super) const FEATURES: &[Feature] = &[
         recurrence_growth,
     ),
     number(
+        "F11c",
+        "recurrence_closing",
+        "1",
+        "5000",
+        &["loss"],
+        "Kendall's tau of successive distances between the incidents: -1 if they come closer and closer",
+        recurrence_closing,
+    ),
+    number(
         "F12",
         "nonfinite",
-        "rows",
+        "updates",
         "200",
         &["loss"],
-        "rows with a loss that is not finite or with skipped updates, from the onset on",
+        "updates with a loss that is not finite, or that were skipped, from the onset on",
         nonfinite,
     ),
     number(
@@ -150,15 +159,31 @@ pub(super) const FEATURES: &[Feature] = &[
         "50",
         &["loss"],
         "lowest z of the loss in the 50 steps before the onset",
-        neg_shift,
+        |c| below(c).into_iter().reduce(f64::min),
+    ),
+    number(
+        "F13b",
+        "neg_median",
+        "sd",
+        "50",
+        &["loss"],
+        "how far the median loss of the 50 steps before the onset lay below its level",
+        |c| {
+            let z = below(c);
+            (!z.is_empty()).then(|| -median_of(&z))
+        },
     ),
 ];
 
 fn loss_z(c: &Context<'_>) -> Option<f64> {
-    (c.incident.signal == "loss").then_some(c.incident.score)?
+    c.of_loss().then_some(c.incident.score)?
 }
 
+/// The loss above its level. Nothing for an incident of the gradient norm: its level is not that of the loss.
 fn excess(c: &Context<'_>, from: f64, until: f64) -> Series {
+    if !c.of_loss() {
+        return Series::default();
+    }
     let mut w = c.window("loss", from, until);
     for i in 0..w.len() {
         w.y[i] -= c.incident.level.at(w.x[i]);
@@ -206,14 +231,17 @@ fn decay_tau(c: &Context<'_>) -> Option<f64> {
     (slope < 0.0).then(|| -1.0 / slope)
 }
 
+/// Steps before the onset, and after it, in which a foreshock may lie: the onset is that of the foreshock itself where
+/// the two were found as one.
+const FORESHOCK: f64 = 20.0;
+
 fn foreshock(c: &Context<'_>) -> Option<bool> {
-    let w = excess(c, c.onset, c.peak);
-    if c.peak - c.onset < 2.0 * c.spacing {
-        return Some(false);
-    }
+    let near = FORESHOCK.max(2.0 * c.spacing);
+    let w = excess(c, c.onset - near, c.peak);
     let z = |i: usize| w.y[i] / c.incident.level.scale;
-    let first = (0..w.len().min(20)).find(|i| z(*i) > AWAY)?;
-    Some((first + 1..w.len()).any(|i| z(i) < 2.0))
+    let first = (0..w.len()).find(|i| w.x[*i] < c.onset + near && z(*i) > AWAY);
+    let back = |first: usize| (first + 1..w.len()).any(|i| z(i) < 2.0);
+    (!w.is_empty()).then(|| first.is_some_and(back))
 }
 
 fn siblings(c: &Context<'_>) -> Vec<(f64, f64)> {
@@ -238,6 +266,11 @@ fn recurrence_gap(c: &Context<'_>) -> Option<f64> {
     (gaps.len() >= 2).then(|| median(&mut gaps))
 }
 
+fn recurrence_closing(c: &Context<'_>) -> Option<f64> {
+    let gaps: Vec<f64> = siblings(c).windows(2).map(|w| w[1].0 - w[0].0).collect();
+    (gaps.len() >= 2).then(|| crate::baseline::kendall(&gaps))?
+}
+
 fn recurrence_growth(c: &Context<'_>) -> Option<f64> {
     let heights: Vec<f64> = siblings(c).iter().map(|(_, e)| *e).collect();
     (heights.len() >= 3).then(|| crate::baseline::kendall(&heights))?
@@ -245,24 +278,23 @@ fn recurrence_growth(c: &Context<'_>) -> Option<f64> {
 
 fn nonfinite(c: &Context<'_>) -> Option<f64> {
     let loss = c.run.column("loss")?;
-    let bad = |row: &usize| {
-        loss.get(*row).is_some_and(|v| !v.is_finite())
-            || c.run.value("skipped", *row).is_some_and(|v| v > 0.0)
-            || c.run.value("nan", *row).is_some_and(|v| v > 0.0)
+    // A counter counts the updates of its row, which a loss that is not finite is one of.
+    let bad = |row: usize| {
+        let lost = loss.get(row).is_some_and(|v| !v.is_finite());
+        let counted = ["skipped", "nan"].map(|s| c.run.value(s, row).unwrap_or(0.0));
+        counted
+            .into_iter()
+            .fold(f64::from(u8::from(lost)), f64::max)
     };
     let until = c.onset + 200.0;
     let rows = c.incident.onset_row..c.attempt.rows.end;
     let near = rows.take_while(|r| c.run.steps[*r] as f64 <= until);
-    Some(near.filter(bad).count() as f64)
+    Some(near.map(bad).sum())
 }
 
-fn neg_shift(c: &Context<'_>) -> Option<f64> {
-    let w = c.window("loss", c.onset - 50.0_f64.max(8.0 * c.spacing), c.onset);
-    if w.len() < 5 {
-        return None;
-    }
-    let centre = median_of(&w.y);
-    w.y.iter()
-        .map(|y| (y - centre) / c.incident.level.scale)
-        .reduce(f64::min)
+/// z of the loss in the 50 steps before the onset; nothing where there are fewer than five rows.
+fn below(c: &Context<'_>) -> Vec<f64> {
+    let w = excess(c, c.onset - 50.0_f64.max(8.0 * c.spacing), c.onset);
+    let z = w.y.iter().map(|e| e / c.incident.level.scale);
+    z.filter(|_| w.len() >= 5).collect()
 }

@@ -55,6 +55,15 @@ pub(super) const FEATURES: &[Feature] = &[
         },
     ),
     number(
+        "F34b",
+        "attn_layers_high",
+        "share",
+        "50",
+        &["attention logit of each layer"],
+        "share of the layers whose largest attention logit was above 100 in the 50 steps before the onset",
+        layers_high,
+    ),
+    number(
         "F35",
         "attn_mono",
         "Kendall's tau",
@@ -62,7 +71,7 @@ pub(super) const FEATURES: &[Feature] = &[
         &["max_attention_logit"],
         "how steadily the largest attention logit rose before the onset: 1 always, -1 it always fell",
         |c| {
-            let w = ln(c, "max_attention_logit", 250.0);
+            let w = ln(c, "max_attention_logit", 1000.0);
             (w.len() >= 10).then(|| kendall(&w.y))?
         },
     ),
@@ -73,7 +82,10 @@ pub(super) const FEATURES: &[Feature] = &[
         "1000",
         &["attention_entropy"],
         "slope of the attention entropy before the onset",
-        |c| slope(&c.window("attention_entropy", c.onset - 1000.0, c.onset)),
+        |c| {
+            let from = c.onset - 1000.0_f64.max(20.0 * c.spacing);
+            plain_slope(&c.window("attention_entropy", from, c.onset))
+        },
     ),
     number(
         "F37",
@@ -90,9 +102,26 @@ fn ln(c: &Context<'_>, signal: &str, steps: f64) -> Series {
     c.log_window(signal, c.onset - steps.max(20.0 * c.spacing), c.onset + 1.0)
 }
 
-/// Slope of the natural log from a window of log₁₀ values, or of plain values for a plain window.
+/// Slope of the natural log from a window of log₁₀ values.
 fn slope(w: &Series) -> Option<f64> {
-    (w.len() >= 20).then(|| theil_sen(&w.x, &w.y).map(|s| s * std::f64::consts::LN_10))?
+    plain_slope(w).map(|s| s * std::f64::consts::LN_10)
+}
+
+fn plain_slope(w: &Series) -> Option<f64> {
+    (w.len() >= 20).then(|| theil_sen(&w.x, &w.y))?
+}
+
+/// Attention logits that QK-Clip clips (rules/SOURCES.md).
+const CLIPPED: f64 = 100.0;
+
+fn layers_high(c: &Context<'_>) -> Option<f64> {
+    let from = c.onset - 50.0_f64.max(3.0 * c.spacing);
+    let layers = c.run.family("max_attention_logit");
+    let levels: Vec<f64> = layers
+        .filter_map(|(name, _)| c.max(name, from, c.onset))
+        .collect();
+    let high = levels.iter().filter(|a| **a > CLIPPED).count();
+    (levels.len() >= 2).then(|| high as f64 / levels.len() as f64)
 }
 
 fn growth(c: &Context<'_>) -> Option<f64> {

@@ -25,11 +25,12 @@ struct Behind {
 pub struct Schedule {
     /// Step at which the first rise ends, if it ends.
     pub warmup_end: Option<f64>,
-    /// Steps at which the learning rate jumped up after that.
+    /// Steps at which the learning rate was raised after that: one for a jump, several along a slow re-warm.
     pub jumps: Vec<f64>,
 }
 
-/// A change of the learning rate by more than this share between neighbouring rows is a jump.
+/// A learning rate that rises by more than this share above its lowest value since the last such rise, at once or
+/// slowly, has been raised again.
 const JUMP: f64 = 0.2;
 
 impl Schedule {
@@ -44,13 +45,20 @@ impl Schedule {
             return Self::default();
         };
         let (mut before, mut out) = (first, Self::default());
-        let mut rising = true;
+        // Lowest value since the last rise, once the warm-up is over. Zero is no base for a ratio.
+        let mut low: Option<f64> = None;
         for (step, lr) in points {
-            if rising && lr <= before * (1.0 + 1e-9) {
-                rising = false;
-                out.warmup_end = (before > 1.5 * first.max(f64::MIN_POSITIVE)).then_some(x);
-            } else if !rising && before > 0.0 && lr / before > 1.0 + JUMP {
-                out.jumps.push(step);
+            match low {
+                None if lr <= before * (1.0 + 1e-9) => {
+                    low = Some(if lr > 0.0 { lr } else { before });
+                    out.warmup_end = (before > 1.5 * first.max(f64::MIN_POSITIVE)).then_some(x);
+                }
+                Some(l) if l > 0.0 && lr / l > 1.0 + JUMP => {
+                    low = Some(lr);
+                    out.jumps.push(step);
+                }
+                Some(l) if lr > 0.0 && (lr < l || l <= 0.0) => low = Some(lr),
+                _ => {}
             }
             (x, before) = (step, lr);
         }
@@ -185,10 +193,30 @@ impl<'a> Context<'a> {
     /// The level of log₁₀ of a signal before the onset: the rows of 128 steps, the last eight steps left out, for
     /// many signals move a little before the loss does.
     pub fn log_level(&self, signal: &str) -> Option<Level> {
+        let (from, until) = self.level_span();
+        level_of(&self.log_window(signal, from, until))
+    }
+
+    /// The steps whose rows make the level of [`Self::log_level`].
+    pub fn level_span(&self) -> (f64, f64) {
         let until = self.onset - 8.0_f64.max(self.spacing);
-        let from = until - 128.0_f64.max(32.0 * self.spacing);
-        let before = self.log_window(signal, from, until);
-        (before.len() >= 3).then(|| level_before(&before))?
+        (until - 128.0_f64.max(32.0 * self.spacing), until)
+    }
+
+    /// The steps around the onset in which a norm may move, if it does.
+    pub fn event_span(&self) -> (f64, f64) {
+        let from = self.onset - 20.0_f64.max(self.spacing);
+        (from, self.peak + 5.0 + self.spacing)
+    }
+
+    /// Whether it is the loss that left its level: the level of the incident is that of its own signal.
+    pub fn of_loss(&self) -> bool {
+        self.incident.signal == "loss"
+    }
+
+    /// The number of parameters, if the log prints it.
+    pub fn parameters(&self) -> Option<f64> {
+        self.run.fact(&PARAMETERS).filter(|n| *n >= 1.0)
     }
 
     /// Median of a signal over steps.
@@ -233,6 +261,20 @@ impl<'a> Context<'a> {
     pub fn every_step(&self) -> bool {
         self.spacing < 1.5 && self.run.intervals[self.incident.onset_row] == 1
     }
+}
+
+/// Names under which frameworks print the number of parameters.
+const PARAMETERS: [&str; 5] = [
+    "num_parameters",
+    "num_params",
+    "n_params",
+    "total_params",
+    "number_of_parameters",
+];
+
+/// The level of log₁₀ values, of three rows or more.
+pub(super) fn level_of(before: &Series) -> Option<Level> {
+    (before.len() >= 3).then(|| level_before(before))?
 }
 
 /// The first row of a window, if it lies before the onset.

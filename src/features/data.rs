@@ -12,7 +12,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "sd",
         "128",
         &["max_rank_loss", "loss"],
-        "z of the largest loss of any rank over the mean loss",
+        "highest z of the largest loss of any rank over the mean loss, from the onset to the peak",
         rank_gap,
     ),
     number(
@@ -70,7 +70,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "val_gap",
         "sd",
         "evaluation",
-        &["val_loss"],
+        &["val_loss", "loss"],
         "z of the training loss minus that of the validation loss after the onset",
         val_gap,
     ),
@@ -238,14 +238,16 @@ fn rank_gap(c: &Context<'_>) -> Option<f64> {
     let gap = |from: f64, until: f64| -> Vec<f64> {
         let worst = c.window("max_rank_loss", from, until);
         (0..worst.len())
-            .filter_map(|i| Some(worst.y[i] - c.run.column("loss")?.finite(worst.rows[i])?))
+            .filter_map(|i| Some((worst.y[i], c.run.column("loss")?.finite(worst.rows[i])?)))
+            .filter(|(_, mean)| *mean > 0.0)
+            .map(|(worst, mean)| worst / mean)
             .collect()
     };
     let before = gap(c.onset - 128.0_f64.max(16.0 * c.spacing), c.onset);
     let centre = median_of(&before);
-    let at = gap(c.onset, c.onset + 1.0);
+    let at = gap(c.onset, c.peak + 1.0).into_iter().reduce(f64::max)?;
     let scale = mad(&before, centre);
-    (before.len() >= 8 && scale > 0.0).then(|| Some((at.first()? - centre) / scale))?
+    (before.len() >= 8 && scale > 0.0).then(|| (at - centre) / scale)
 }
 
 /// What stands before the name of a data source in the name of its loss.
@@ -362,6 +364,9 @@ fn seen_before(c: &Context<'_>) -> Option<f64> {
 }
 
 fn val_gap(c: &Context<'_>) -> Option<f64> {
+    if !c.of_loss() {
+        return None;
+    }
     let horizon = c.onset + 2000.0_f64.max(20.0 * c.spacing);
     let before = c.window("val_loss", c.onset - 10_000.0 * c.spacing, c.onset);
     let after = c.window("val_loss", c.onset + 1.0, horizon);

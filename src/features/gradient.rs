@@ -1,7 +1,8 @@
 //! F14–F26: gradient and optimizer.
 
 use crate::baseline::{median_of, quantile, theil_sen};
-use crate::features::context::Context;
+use crate::detect::Series;
+use crate::features::context::{Context, level_of};
 use crate::features::{Feature, number};
 
 pub(super) const FEATURES: &[Feature] = &[
@@ -11,7 +12,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "sd",
         "128",
         &["grad_norm"],
-        "highest z of log10 gradient norm around the onset",
+        "highest z of log10 gradient norm around the onset; times the root of the learning rate while that decays",
         g_z,
     ),
     number(
@@ -21,10 +22,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "20",
         &["grad_norm", "loss"],
         "onset of the loss minus onset of the gradient norm; needs every step logged",
-        |c| {
-            c.every_step()
-                .then(|| Some(c.onset - c.departure("grad_norm", AWAY)?))?
-        },
+        |c| lead(c, "grad_norm"),
     ),
     number(
         "F16",
@@ -45,6 +43,15 @@ pub(super) const FEATURES: &[Feature] = &[
         clip_ratio,
     ),
     number(
+        "F17b",
+        "clip_over_median",
+        "ratio",
+        "100",
+        &["grad_norm", "clip_grad"],
+        "clip threshold over the median gradient norm before the onset",
+        |c| Some(threshold(c)? / median_of(&before_clip(c)?)),
+    ),
+    number(
         "F18",
         "g_floor_drift",
         "decades per 1000 steps",
@@ -57,7 +64,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "F19",
         "g_var_ratio",
         "ratio",
-        "600",
+        "600; as many rows where the log is sparse, for a variance needs them",
         &["grad_norm"],
         "variance of log gradient norm over the last 100 steps against the 500 before",
         g_var_ratio,
@@ -68,7 +75,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "rows",
         "100",
         &["grad_norm"],
-        "longest run of exactly equal gradient norms",
+        "longest run of rows that print exactly the same gradient norm, at the clip threshold or not",
         g_stale,
     ),
     number(
@@ -87,9 +94,18 @@ pub(super) const FEATURES: &[Feature] = &[
         "20",
         &["update_norm", "loss"],
         "onset of the loss minus onset of the update norm; needs every step logged",
+        |c| lead(c, "update_norm"),
+    ),
+    number(
+        "F22h",
+        "u_lead_grad",
+        "steps",
+        "20",
+        &["update_norm", "grad_norm"],
+        "onset of the gradient norm minus onset of the update norm; needs every step logged",
         |c| {
-            c.every_step()
-                .then(|| Some(c.onset - c.departure("update_norm", AWAY)?))?
+            let both = || Some(c.departure("grad_norm", AWAY)? - c.departure("update_norm", AWAY)?);
+            c.every_step().then(both)?
         },
     ),
     number(
@@ -181,7 +197,8 @@ pub(super) const FEATURES: &[Feature] = &[
         "1/(1-beta2)",
         "5/(1-beta2)",
         &["grad_norm", "beta2"],
-        "steps since the squared gradient norm fell below half its own moving average, in memories of Adam",
+        "steps since the squared gradient norm fell below half its own moving average, in memories of Adam; a single \
+         large gradient ends it, for it renews the second moment",
         v_staleness,
     ),
     number(
@@ -190,37 +207,47 @@ pub(super) const FEATURES: &[Feature] = &[
         "1",
         "128",
         &["grad_norm", "epsilon of Adam", "number of parameters"],
-        "root mean square of the gradient before the onset over epsilon of Adam",
+        "root mean square of the gradient before the onset over epsilon of Adam; of the norm, since what logs call a \
+         second moment is a mean in one and a norm in the next",
         eps_ratio,
-    ),
-    number(
-        "F26",
-        "layer_concentration",
-        "share",
-        "20",
-        &["grad_norm_per_layer"],
-        "share of the squared gradient norm in the largest layer at the onset",
-        layer_concentration,
     ),
 ];
 
 /// z of log₁₀ norms at which they have left their level.
 const AWAY: f64 = 4.0;
 
-fn highest_z(c: &Context<'_>, signal: &str) -> Option<f64> {
-    let level = c.log_level(signal)?;
-    let w = c.log_window(
-        signal,
-        c.onset - 20.0_f64.max(c.spacing),
-        c.peak + 5.0 + c.spacing,
-    );
-    (0..w.len())
-        .map(|i| level.z(w.x[i], w.y[i]))
-        .reduce(f64::max)
+/// By how many steps a norm was ahead of the loss.
+fn lead(c: &Context<'_>, norm: &str) -> Option<f64> {
+    let of_loss = c.of_loss() && c.every_step();
+    of_loss.then(|| Some(c.onset - c.departure(norm, AWAY)?))?
 }
 
+/// The highest z of log₁₀ of a signal around the onset.
+pub(super) fn highest_z(c: &Context<'_>, signal: &str) -> Option<f64> {
+    highest(c, &|from, until| c.log_window(signal, from, until))
+}
+
+fn highest(c: &Context<'_>, window: &dyn Fn(f64, f64) -> Series) -> Option<f64> {
+    let (span, event) = (c.level_span(), c.event_span());
+    let level = level_of(&window(span.0, span.1))?;
+    let w = window(event.0, event.1);
+    let z = (0..w.len()).map(|i| level.z(w.x[i], w.y[i]));
+    z.reduce(f64::max)
+}
+
+/// A gradient norm goes with 1/√η in the steady state of normalised layers, and so rises by design while η decays.
 fn g_z(c: &Context<'_>) -> Option<f64> {
-    highest_z(c, "grad_norm")
+    let rate = |row: usize| c.run.value("learning_rate", row).filter(|v| *v > 0.0);
+    let all = c.log_window("grad_norm", c.level_span().0, c.event_span().1);
+    let rates: Option<Vec<f64>> = all.rows.iter().map(|r| rate(*r)).collect();
+    let decays = rates.is_some_and(|r| r.windows(2).all(|p| p[1] <= p[0]) && r.first() > r.last());
+    highest(c, &|from, until| {
+        let mut w = c.log_window("grad_norm", from, until);
+        for (y, row) in w.y.iter_mut().zip(&w.rows).filter(|_| decays) {
+            *y += 0.5 * rate(*row).map_or(0.0, f64::log10);
+        }
+        w
+    })
 }
 
 fn g_growth(c: &Context<'_>) -> Option<f64> {
@@ -231,22 +258,21 @@ fn g_growth(c: &Context<'_>) -> Option<f64> {
     (steps >= 1.0).then(|| 10_f64.powf((last - first) / steps))
 }
 
+fn threshold(c: &Context<'_>) -> Option<f64> {
+    c.run.fact(&crate::run::CLIP_KEYS).filter(|v| *v > 0.0)
+}
+
+/// Gradient norms of the 100 steps before the onset.
+fn before_clip(c: &Context<'_>) -> Option<Vec<f64>> {
+    let from = c.onset - 100.0_f64.max(10.0 * c.spacing);
+    let w = c.window("grad_norm", from, c.onset);
+    (w.len() >= 5).then_some(w.y)
+}
+
 fn clip_ratio(c: &Context<'_>) -> Option<f64> {
-    let clip = c
-        .run
-        .fact(&[
-            "clip_grad",
-            "gradient_clipping",
-            "max_grad_norm",
-            "grad_clip",
-        ])
-        .filter(|v| *v > 0.0)?;
-    let w = c.window(
-        "grad_norm",
-        c.onset - 100.0_f64.max(10.0 * c.spacing),
-        c.onset,
-    );
-    (w.len() >= 5).then(|| w.y.iter().filter(|g| **g > clip).count() as f64 / w.len() as f64)
+    let (clip, norms) = (threshold(c)?, before_clip(c)?);
+    let above = norms.iter().filter(|g| **g > clip).count();
+    Some(above as f64 / norms.len() as f64)
 }
 
 fn g_floor_drift(c: &Context<'_>) -> Option<f64> {
@@ -423,7 +449,7 @@ fn v_staleness(c: &Context<'_>) -> Option<f64> {
     (w.len() as f64 >= memory).then(|| since / memory)
 }
 
-/// Names under which frameworks print epsilon of Adam and the number of parameters.
+/// Names under which frameworks print epsilon of Adam.
 const EPSILON: [&str; 5] = [
     "adam_eps",
     "adam_epsilon",
@@ -431,35 +457,11 @@ const EPSILON: [&str; 5] = [
     "optim_adam_eps",
     "epsilon",
 ];
-const PARAMETERS: [&str; 5] = [
-    "num_parameters",
-    "num_params",
-    "n_params",
-    "total_params",
-    "number_of_parameters",
-];
 
 fn eps_ratio(c: &Context<'_>) -> Option<f64> {
     let epsilon = c.run.fact(&EPSILON).filter(|e| *e > 0.0)?;
-    let parameters = c.run.fact(&PARAMETERS).filter(|n| *n >= 1.0)?;
+    let parameters = c.parameters()?;
     let from = c.onset - 128.0_f64.max(16.0 * c.spacing);
     let norm = c.median("grad_norm", from, c.onset)?;
     Some(norm / parameters.sqrt() / epsilon)
-}
-
-fn layer_concentration(c: &Context<'_>) -> Option<f64> {
-    let near = |column: &crate::run::Column| {
-        let rows =
-            c.incident.onset_row.saturating_sub(20)..(c.incident.onset_row + 1).min(column.len());
-        rows.filter_map(|r| column.finite(r)).reduce(f64::max)
-    };
-    let squares: Vec<f64> = c
-        .run
-        .family("grad_norm")
-        .filter_map(|(_, col)| near(col))
-        .map(|g| g * g)
-        .collect();
-    let total: f64 = squares.iter().sum();
-    let largest = squares.iter().copied().reduce(f64::max)?;
-    (squares.len() >= 2 && total > 0.0).then(|| largest / total)
 }

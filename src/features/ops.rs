@@ -1,6 +1,7 @@
 //! F49–F50: restarts and hardware.
 
 use crate::features::context::Context;
+use crate::features::gradient::highest_z;
 use crate::features::{Feature, boolean, number};
 use crate::run::{Began, EventKind};
 
@@ -28,8 +29,17 @@ pub(super) const FEATURES: &[Feature] = &[
         "hw_event",
         "60 min",
         &["node events"],
-        "the log names a device or node fault within 60 minutes before the onset",
+        "the log names a device or node fault within 60 minutes before the onset; within 500 steps where it has no times",
         hw_event,
+    ),
+    number(
+        "F50b",
+        "step_time_z",
+        "sd",
+        "128",
+        &["step_time"],
+        "highest z of log10 step time around the onset",
+        |c| highest_z(c, "step_time"),
     ),
 ];
 
@@ -79,7 +89,21 @@ fn hw_event(c: &Context<'_>) -> Option<f64> {
     let near = |e: &&crate::run::Event| {
         e.attempt == c.attempt.index
             && e.step
-                .is_none_or(|s| (s as f64) <= c.onset + 1.0 && c.onset - (s as f64) < 500.0)
+                .is_none_or(|s| (s as f64) <= c.onset + 1.0 && shortly_before(c, s))
     };
     (!faults.is_empty()).then(|| f64::from(u8::from(faults.iter().any(near))))
+}
+
+/// Seconds and, where no row has a time, steps within which a fault counts.
+const HOUR: f64 = 3600.0;
+const STEPS: f64 = 500.0;
+
+fn shortly_before(c: &Context<'_>, step: u64) -> bool {
+    let time = |row: usize| c.run.value("time", row).map(|ms| ms / 1000.0);
+    let there = c.run.row_at(c.attempt, step);
+    let told = || Some(time(c.incident.onset_row)? - time(there?)?);
+    let steps = c.onset - step as f64;
+    let each = || c.median("step_time", step as f64, c.onset + 1.0);
+    let seconds = told().or_else(|| each().map(|s| s * steps));
+    seconds.map_or(steps < STEPS, |s| s <= HOUR)
 }

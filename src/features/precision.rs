@@ -1,6 +1,6 @@
 //! F38–F41: activations, printed precision, loss scale, zero gradients.
 
-use crate::baseline::{median_of, theil_sen};
+use crate::baseline::{mad, median_of, quantum, theil_sen};
 use crate::features::context::Context;
 use crate::features::{Feature, boolean, number};
 
@@ -25,6 +25,16 @@ pub(super) const FEATURES: &[Feature] = &[
         &["loss"],
         "distinct values among the logged losses before the onset; near 0 if the loss was printed in bf16",
         loss_quantum,
+    ),
+    number(
+        "F39b",
+        "loss_bits",
+        "bits",
+        "200",
+        &["loss"],
+        "bits behind the point of the logged losses before the onset: 7 for bf16 losses between 1 and 2; unknown where \
+         the smallest difference is no power of two, as in decimals",
+        loss_bits,
     ),
     number(
         "F40",
@@ -67,25 +77,63 @@ pub(super) const FEATURES: &[Feature] = &[
         "F12c",
         "nonfinite_before",
         "200",
-        &["loss"],
-        "updates were skipped or values not finite in the 200 steps before the loss rose",
+        &["skipped"],
+        "updates were skipped in the 200 steps before the loss rose, or the gradient norm was not finite where that is what is logged",
         nonfinite_before,
     ),
     number(
         "F41",
         "zero_grad_frac",
+        "share",
+        "128",
+        &["num_zeros", "number of parameters"],
+        "share of the entries of the gradient that are zero, at most, around the onset",
+        |c| Some(zeros(c)?.1 / c.parameters()?),
+    ),
+    number(
+        "F41b",
+        "zero_grad_ratio",
         "ratio",
         "128",
         &["num_zeros"],
         "zero entries of the gradient around the onset against before",
-        zero_grad,
+        |c| {
+            let (before, at) = zeros(c)?;
+            let level = median_of(&before);
+            (level > 0.0).then(|| at / level)
+        },
+    ),
+    number(
+        "F41c",
+        "zero_grad_z",
+        "sd",
+        "128",
+        &["num_zeros"],
+        "z of the zero entries of the gradient around the onset",
+        |c| {
+            let (before, at) = zeros(c)?;
+            let level = median_of(&before);
+            let scale = mad(&before, level);
+            (scale > 0.0).then(|| (at - level) / scale)
+        },
     ),
 ];
 
+fn losses(c: &Context<'_>) -> Vec<f64> {
+    let from = c.onset - 200.0_f64.max(50.0 * c.spacing);
+    c.window("loss", from, c.onset).y
+}
+
+fn loss_bits(c: &Context<'_>) -> Option<f64> {
+    let losses = losses(c);
+    let step = quantum(&losses);
+    let bits = -step.log2();
+    let whole = step > 0.0 && (bits - bits.round()).abs() < 1e-6;
+    (losses.len() >= 20 && whole).then(|| bits.round())
+}
+
 fn loss_quantum(c: &Context<'_>) -> Option<f64> {
-    let mut w = c
-        .window("loss", c.onset - 200.0_f64.max(50.0 * c.spacing), c.onset)
-        .y;
+    let mut w = losses(c);
     let n = w.len();
     w.sort_unstable_by(f64::total_cmp);
     w.dedup();
@@ -158,13 +206,13 @@ fn nonfinite_before(c: &Context<'_>) -> Option<f64> {
     known.then(|| f64::from(u8::from(rows.into_iter().any(bad))))
 }
 
-fn zero_grad(c: &Context<'_>) -> Option<f64> {
+/// Zero entries of the gradient before the onset, and their largest number around it.
+fn zeros(c: &Context<'_>) -> Option<(Vec<f64>, f64)> {
     let before = c.window(
         "num_zeros",
         c.onset - 128.0_f64.max(16.0 * c.spacing),
         c.onset - c.spacing,
     );
     let at = c.max("num_zeros", c.onset - c.spacing, c.peak + 1.0)?;
-    let level = median_of(&before.y);
-    (before.len() >= 5 && level > 0.0).then(|| at / level)
+    (before.len() >= 5).then_some((before.y, at))
 }

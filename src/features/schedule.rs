@@ -1,5 +1,7 @@
 //! F27–F32: learning rate, parameter norm, batch size.
 
+use std::f64::consts::LN_10;
+
 use crate::baseline::{median_of, theil_sen};
 use crate::features::context::Context;
 use crate::features::{Feature, boolean, number};
@@ -70,7 +72,8 @@ pub(super) const FEATURES: &[Feature] = &[
         "ratio",
         "run",
         &["loss", "learning_rate"],
-        "rate of incidents within 0.9 to 1.2 warm-up lengths against the rest, with four or more incidents",
+        "rate of incidents within 0.9 to 1.2 warm-up lengths or 500 steps after a rise of the learning rate against the \
+         rest, with four or more incidents; half an incident more in the rest keeps it finite",
         spike_rate,
     ),
     number(
@@ -78,8 +81,9 @@ pub(super) const FEATURES: &[Feature] = &[
         "lr_mismatch",
         "share",
         "1",
-        &["learning_rate"],
-        "relative jump of the learning rate across the last restart",
+        &["learning_rate", "several attempts or restart markers"],
+        "relative jump of the learning rate across the last restart, beyond the largest of the 20 rows before; what the \
+         configuration would give is not known",
         lr_mismatch,
     ),
     number(
@@ -90,6 +94,22 @@ pub(super) const FEATURES: &[Feature] = &[
         &["param_norm"],
         "change of the growth rate of the parameter norm before the onset",
         p_accel,
+    ),
+    number(
+        "F30b",
+        "p_growth",
+        "1/1000 steps",
+        "1000",
+        &["param_norm"],
+        "growth rate of the parameter norm before the onset",
+        |c| {
+            let w = c.log_window(
+                "param_norm",
+                c.onset - 1000.0_f64.max(20.0 * c.spacing),
+                c.onset,
+            );
+            (w.len() >= 20).then(|| theil_sen(&w.x, &w.y).map(|s| 1000.0 * LN_10 * s))?
+        },
     ),
     number(
         "F31",
@@ -114,7 +134,7 @@ pub(super) const FEATURES: &[Feature] = &[
         "batch_event",
         "200",
         &["global_batch_size"],
-        "the global batch size changed within 200 steps of the onset",
+        "the global batch size, or the sequence length where it is logged, changed within 200 steps of the onset",
         batch_event,
     ),
 ];
@@ -159,12 +179,33 @@ fn spike_rate(c: &Context<'_>) -> Option<f64> {
         .iter()
         .filter(|i| i.signal == "loss" && i.attempt == c.incident.attempt);
     let steps: Vec<f64> = losses.map(|i| c.run.steps[i.onset_row] as f64).collect();
-    let last = c.run.steps[c.attempt.rows.end - 1] as f64;
-    let inside = |s: f64| s >= 0.9 * end && s <= 1.2 * end;
-    let hits = steps.iter().filter(|s| inside(**s)).count() as f64;
+    let at = |row: usize| c.run.steps[row] as f64;
+    let (first, last) = (at(c.attempt.rows.start), at(c.attempt.rows.end - 1));
+    let after = c.schedule().jumps.iter().map(|j| (*j, j + 500.0));
+    let spans: Vec<(f64, f64)> = after.chain([(0.9 * end, 1.2 * end)]).collect();
+    let inside = |s: &&f64| {
+        spans
+            .iter()
+            .any(|(from, until)| (*from..=*until).contains(*s))
+    };
+    let hits = steps.iter().filter(inside).count() as f64;
     let others = steps.len() as f64 - hits;
-    let (near, rest) = (0.3 * end, last - 0.3 * end);
-    (steps.len() >= 4 && rest > 0.0).then(|| (hits / near) / ((others + 0.5) / rest))
+    let near = covered(&spans, first, last);
+    let rest = last - first - near;
+    let known = steps.len() >= 4 && near > 0.0 && rest > 0.0;
+    known.then(|| (hits / near) / ((others + 0.5) / rest))
+}
+
+/// How much of a range the spans cover together.
+fn covered(spans: &[(f64, f64)], first: f64, last: f64) -> f64 {
+    let mut sorted = spans.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut sum, mut done) = (0.0, first);
+    for (from, until) in sorted {
+        sum += (until.min(last) - from.max(done)).max(0.0);
+        done = done.max(until);
+    }
+    sum
 }
 
 fn lr_mismatch(c: &Context<'_>) -> Option<f64> {
@@ -196,7 +237,7 @@ fn p_accel(c: &Context<'_>) -> Option<f64> {
     } else {
         0.0
     };
-    Some(change / (250.0 * unit))
+    Some(LN_10 * change / (250.0 * unit))
 }
 
 fn u_over_p(c: &Context<'_>) -> Option<f64> {
@@ -207,7 +248,21 @@ fn u_over_p(c: &Context<'_>) -> Option<f64> {
     (u.len() >= 3 && norm > 0.0).then(|| median_of(&u.y) / norm)
 }
 
+/// Names under which frameworks log the length of a sequence, for curricula.
+const SEQUENCE: [&str; 5] = [
+    "seqlen",
+    "seq_length",
+    "sequence_length",
+    "curriculum_seqlen",
+    "curriculum seqlen",
+];
+
 fn batch_event(c: &Context<'_>) -> Option<f64> {
-    let w = c.window("global_batch_size", c.onset - 200.0, c.onset + 201.0);
-    (w.len() >= 2).then(|| f64::from(u8::from(w.y.windows(2).any(|p| (p[0] - p[1]).abs() > 0.5))))
+    let changed = |signal: &&str| {
+        let w = c.window(signal, c.onset - 200.0, c.onset + 201.0);
+        (w.len() >= 2).then(|| w.y.windows(2).any(|p| (p[0] - p[1]).abs() > 0.5))
+    };
+    let signals = ["global_batch_size"].iter().chain(&SEQUENCE);
+    let told: Vec<bool> = signals.filter_map(changed).collect();
+    (!told.is_empty()).then(|| f64::from(u8::from(told.contains(&true))))
 }

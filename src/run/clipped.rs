@@ -5,7 +5,7 @@ use crate::run::{Column, Run};
 /// Thresholds in use, where the log does not print its own.
 const USUAL: [f64; 9] = [0.1, 0.2, 0.25, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0];
 /// Configuration keys of the threshold.
-const KEYS: [&str; 5] = [
+pub(crate) const KEYS: [&str; 5] = [
     "clip_grad",
     "gradient_clipping",
     "max_grad_norm",
