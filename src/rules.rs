@@ -14,7 +14,7 @@ use crate::features::Row;
 
 pub use cases::{CaseFailure, Support};
 pub use condition::{Condition, ConditionError};
-pub use file::{Case, Evidence, Expect, Experiment, Outlook, Remedy, Rule, Target};
+pub use file::{Basis, Case, Evidence, Expect, Experiment, Outlook, Remedy, Rule, Target};
 
 /// The cause files that are part of the program, in order of name.
 const BUILT_IN: [(&str, &str); 9] = [
@@ -100,6 +100,10 @@ pub struct Finding {
     pub group: String,
     /// The sentence, numbers filled in.
     pub says: String,
+    /// What the ratio rests on.
+    pub basis: Basis,
+    /// In how many runs it was counted, if it was.
+    pub runs: Option<u32>,
     /// Where the ratio comes from.
     pub source: String,
     /// Features that the condition reads.
@@ -190,6 +194,8 @@ fn finding(rule: &Rule, e: &Evidence, holds: Option<bool>, row: &Row) -> Finding
         ratio_if_not: e.ratio_if_not,
         group: e.group.clone(),
         says: says::fill(&e.says, row),
+        basis: e.basis,
+        runs: e.runs,
         source: e.source.clone(),
         features: e.when.features().to_vec(),
     }

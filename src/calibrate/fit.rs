@@ -102,7 +102,7 @@ mod tests {
 
     fn evidence(ratio: f64, if_not: f64) -> Evidence {
         let text = format!(
-            "id = \"X\"\nwhen = \"loss_z > 5\"\nratio = {ratio}\nratio_if_not = {if_not}\ngroup = \"g\"\nsays = \"s\"\nsource = \"s\""
+            "id = \"X\"\nwhen = \"loss_z > 5\"\nratio = {ratio}\nratio_if_not = {if_not}\ngroup = \"g\"\nsays = \"s\"\nbasis = \"judgement\"\nsource = \"s\""
         );
         toml::from_str(&text).unwrap()
     }

@@ -114,7 +114,14 @@ fn page(rule: &Rule) -> String {
             e.group,
             e.when.sql()
         );
-        let _ = writeln!(out, "        says  {}\n        from  {}", e.says, e.source);
+        let counted = e.runs.map_or_else(String::new, |n| format!(", {n} runs"));
+        let _ = writeln!(
+            out,
+            "        says  {}\n        from  {}\n        rests on  {}{counted}",
+            e.says,
+            e.source,
+            e.basis.name()
+        );
     }
     heading(&mut out, "Looks the same and is not");
     for l in &rule.look_alikes {

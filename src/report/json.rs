@@ -197,7 +197,8 @@ fn verdict(v: &Verdict) -> Value {
         .evidence
         .iter()
         .map(|f| {
-            json!({ "cause": f.cause, "id": f.id, "holds": f.holds, "ratio": f.ratio, "says": f.says, "source": f.source })
+            json!({ "cause": f.cause, "id": f.id, "holds": f.holds, "ratio": f.ratio, "says": f.says,
+                "basis": f.basis.name(), "runs": f.runs, "source": f.source })
         })
         .collect();
     let experiment = v.experiment.as_ref().map(|x| {

@@ -51,8 +51,51 @@ pub struct Evidence {
     pub group: String,
     /// A sentence with `{feature}` placeholders.
     pub says: String,
+    /// What the ratio rests on.
+    pub basis: Basis,
+    /// In how many runs it was counted, if it was.
+    #[serde(default)]
+    pub runs: Option<u32>,
     /// Where the ratio comes from.
     pub source: String,
+}
+
+/// What a ratio rests on (rules/README.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// A cited source states it, or it follows from one.
+    Published,
+    /// It was counted in public curves.
+    Measured,
+    /// It was counted in labelled small runs.
+    Fitted,
+    /// It follows from what the cause is.
+    Definition,
+    /// None of these.
+    Judgement,
+}
+
+impl Basis {
+    /// All of them, the firmest first.
+    pub const ALL: [Self; 5] = [
+        Self::Published,
+        Self::Measured,
+        Self::Fitted,
+        Self::Definition,
+        Self::Judgement,
+    ];
+
+    /// The name in rule files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Measured => "measured",
+            Self::Fitted => "fitted",
+            Self::Definition => "definition",
+            Self::Judgement => "judgement",
+        }
+    }
 }
 
 /// What to do about a cause.
@@ -163,7 +206,7 @@ fn one() -> f64 {
 impl Rule {
     /// Parses and checks a rule. The text of an error shows the place.
     pub fn parse(stem: &str, text: &str) -> Result<Self, String> {
-        let rule: Self = toml::from_str(text).map_err(|e| e.to_string())?;
+        let rule: Self = toml::from_str(text).map_err(|e| explained(&e.to_string()))?;
         if rule.cause != stem {
             return Err(format!(
                 "`cause` is `{}`, but the file is named `{stem}`: they must be equal",
@@ -197,6 +240,16 @@ impl Rule {
     }
 }
 
+/// An error of the form; one that leaves the reader without the words to write gets them.
+fn explained(error: &str) -> String {
+    if error.contains("missing field `basis`") {
+        let names = Basis::ALL.map(Basis::name).join(", ");
+        format!("{error}`basis` says what the ratio rests on, one of {names}: see rules/README.md")
+    } else {
+        error.to_owned()
+    }
+}
+
 /// The experiments, cheapest first (rules/SOURCES.md).
 pub(crate) const KINDS: [&str; 10] = [
     "forward-only",
@@ -224,6 +277,13 @@ impl Evidence {
             return Err(format!(
                 "evidence `{}`: `source` is empty: say where the ratio comes from",
                 self.id
+            ));
+        }
+        if self.runs == Some(0) || self.basis == Basis::Fitted && self.runs.is_none() {
+            return Err(format!(
+                "evidence `{}`: `runs` must say in how many runs it was counted (`basis` is \"{}\")",
+                self.id,
+                self.basis.name()
             ));
         }
         crate::rules::says::check(&self.says).map_err(|e| format!("evidence `{}`: {e}", self.id))

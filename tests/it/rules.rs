@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use whyspike::features::{Row, Value, catalogue};
-use whyspike::rules::{CAUSES, Case, Condition, Expect, Rule, RuleSet, parse_file};
+use whyspike::rules::{Basis, CAUSES, Case, Condition, Expect, Rule, RuleSet, parse_file};
 use whyspike::verdict::{Outcome, decide};
 
 use crate::support::{RULES, files, root};
@@ -232,7 +232,7 @@ fn rule_set(conditions: &[&str]) -> RuleSet {
     }
     let evidence = |(i, sql): (usize, &&str)| {
         format!(
-            "[[evidence]]\nid = \"{i:02}\"\nwhen = {sql:?}\nratio = 2.0\ngroup = \"g\"\nsays = \"s\"\nsource = \"test\"\n"
+            "[[evidence]]\nid = \"{i:02}\"\nwhen = {sql:?}\nratio = 2.0\ngroup = \"g\"\nsays = \"s\"\nbasis = \"judgement\"\nsource = \"test\"\n"
         )
     };
     let all: String = conditions.iter().enumerate().map(evidence).collect();
@@ -371,7 +371,7 @@ fn factor(evidence: &[(f64, &str)]) -> f64 {
     let each = |(i, (ratio, group)): (usize, &(f64, &str))| {
         format!(
             "[[evidence]]\nid = \"E{i}\"\nwhen = \"loss_z > 5\"\nratio = {ratio:?}\ngroup = {group:?}\nsays = \"s\"\n\
-             source = \"test\"\n"
+             basis = \"judgement\"\nsource = \"test\"\n"
         )
     };
     let all: String = evidence.iter().enumerate().map(each).collect();
@@ -496,6 +496,31 @@ fn errors_of_a_bad_rule_show_the_place() {
         &broken("ratio = 6.0", "ratio = 6.0\nweight = 3"),
         &["weight", &format!("line {}", line_of("ratio = 6.0") + 1)],
     );
+    says(
+        &broken("basis = \"published\"\n", ""),
+        &[
+            "basis",
+            "published, measured, fitted, definition, judgement",
+            "README",
+        ],
+    );
+    says(
+        &broken("basis = \"published\"", "basis = \"guess\""),
+        &[
+            "guess",
+            "`published`",
+            "`judgement`",
+            &place("basis = \"published\""),
+        ],
+    );
+    says(
+        &broken("basis = \"published\"", "basis = \"fitted\""),
+        &["HW1", "runs", "how many"],
+    );
+    says(
+        &broken("basis = \"published\"", "basis = \"published\"\nruns = 0"),
+        &["HW1", "runs"],
+    );
     says(&broken("id = \"HW2\"", "id = \"HW1\""), &["HW1", "twice"]);
     says(&broken("{hw_event}", "{no_such}"), &["HW1", "no_such"]);
     says(&broken("{hw_event}", "{hw_event"), &["HW1", "`}`"]);
@@ -564,6 +589,34 @@ fn features_have_one_name_and_say_what_they_measure() {
         assert!(!f.about.is_empty() && !f.needs.is_empty(), "{}", f.name);
     }
     assert!(names.len() >= 50);
+}
+
+#[test]
+fn what_a_ratio_rests_on_agrees_with_its_source() {
+    for (rule, e) in RULES
+        .iter()
+        .flat_map(|r| r.evidence.iter().map(move |e| (r, e)))
+    {
+        let place = format!("{} {}", rule.cause, e.id);
+        let small = e.source.contains("small runs with the cause known");
+        assert!(
+            small || e.basis != Basis::Fitted,
+            "{place}: fitted to what?"
+        );
+        // A count such as `9 of 10`, or a list of measurements, stands in the source.
+        let counted =
+            e.source.contains(" of ") || e.source.contains(" in ") || e.source.contains("(M");
+        assert!(
+            e.runs.is_none() || counted || e.basis == Basis::Measured,
+            "{place}: counted where?"
+        );
+        let measured = ["M1", "M2", "M3", "M4", "M5", "M6"];
+        let cites = measured.iter().any(|m| e.source.contains(m));
+        assert!(
+            cites || e.basis != Basis::Measured,
+            "{place}: measured where?"
+        );
+    }
 }
 
 #[test]
