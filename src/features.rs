@@ -10,6 +10,7 @@ mod data;
 mod gradient;
 mod layers;
 mod ops;
+mod optimizer;
 mod precision;
 mod schedule;
 
@@ -121,6 +122,7 @@ pub fn catalogue() -> impl Iterator<Item = &'static Feature> {
     [
         acute::FEATURES,
         gradient::FEATURES,
+        optimizer::FEATURES,
         layers::FEATURES,
         schedule::FEATURES,
         attention::FEATURES,

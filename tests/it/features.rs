@@ -17,10 +17,10 @@ mod data;
 mod gradient;
 mod layers;
 mod ops;
+mod optimizer;
 mod precision;
 mod scene;
 mod schedule;
-mod update;
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn every_feature_has_a_test_of_its_name() {
     let families = [
         acute::TESTED,
         gradient::TESTED,
-        update::TESTED,
+        optimizer::TESTED,
         layers::TESTED,
         schedule::TESTED,
         attention::TESTED,

@@ -72,32 +72,4 @@ of_features! {
         near(norms(|s| 1.0 + 0.001 * stands(s) as f64).of("g_stale"), 7.0);
         assert_eq!(Scene::new().of("g_stale"), None);
     }
-
-    v_staleness {
-        // With beta2 of 0.95 the memory is 20 steps. Halved norms have a quarter of the square: after six of them the
-        // average is still 0.25 + 0.75 * 0.95^6 = 0.80, so that all six are below half of it.
-        let scene = norms(|s| if s >= 295 { 1.1 } else { 2.2 });
-        near(scene.clone().fact("adam_beta2", "0.95").of("v_staleness"), 0.3);
-        assert_eq!(scene.clone().of("v_staleness"), None, "no beta2");
-        assert_eq!(scene.sparse().fact("adam_beta2", "0.95").of("v_staleness"), None);
-    }
-
-    eps_ratio {
-        // A norm of 0.4 over 4 000 000 parameters is 2e-4 for each: 20 000 times an epsilon of 1e-8.
-        let scene = norms(|_| 0.4).fact("adam_eps", "1e-08");
-        near(scene.clone().fact("num_parameters", "4000000").of("eps_ratio"), 20_000.0);
-        assert_eq!(scene.of("eps_ratio"), None, "no number of parameters");
-    }
-
-    m_over_v {
-        let both = norms(|_| 1.0).with("first_moment", norm(1.0));
-        near(both.clone().with("second_moment", norm(0.4)).of("m_over_v"), 0.6 / (0.05 * SWING));
-        assert_eq!(both.of("m_over_v"), None, "no second moment");
-    }
-
-    v_drop {
-        let scene = Scene::new().with("second_moment", |s| if s == 290 { 2e-7 } else { 1e-6 });
-        near(scene.of("v_drop"), 0.2);
-        assert_eq!(Scene::new().of("v_drop"), None);
-    }
 }

@@ -95,6 +95,12 @@ of_features! {
         assert_eq!(Scene::new().of("p_growth"), None);
     }
 
+    u_over_p {
+        let scene = Scene::new().with("update_norm", |_| 0.002);
+        near(scene.clone().with("param_norm", |_| 2.0).of("u_over_p"), 0.001);
+        assert_eq!(scene.of("u_over_p"), None, "no parameter norm");
+    }
+
     beta2 {
         near(Scene::new().fact("adam_beta2", "0.95").of("beta2"), 0.95);
         assert_eq!(Scene::new().of("beta2"), None);
