@@ -57,6 +57,8 @@ pub struct Plan {
     pub change: Vec<String>,
     /// How to carry it out.
     pub resume: Option<Resume>,
+    /// What is asked of a framework; its checkpoint means nothing without a way back.
+    pub request: Request,
     /// The checkpoints looked at, the nearest first.
     pub candidates: Vec<Candidate>,
 }
@@ -95,7 +97,8 @@ pub fn plan(s: &Situation<'_>) -> Plan {
     if let Some(no_way) = no_way {
         why = format!("{why}; {no_way}");
     }
-    let resume = rollback.as_ref().map(|r| how(s, r, skip.as_ref(), s.order));
+    let request = request(s, rollback.as_ref(), skip.as_ref());
+    let resume = rollback.as_ref().map(|_| how(s, &request));
     Plan {
         action,
         why,
@@ -103,42 +106,37 @@ pub fn plan(s: &Situation<'_>) -> Plan {
         skip,
         change: change(s),
         resume,
+        request,
         candidates,
     }
 }
 
-fn how(
-    s: &Situation<'_>,
-    back: &Rollback,
-    skip: Option<&Skip>,
-    order: Option<&DataOrder>,
-) -> Resume {
+/// The plan in numbers that no framework's habits have touched.
+fn request(s: &Situation<'_>, back: Option<&Rollback>, skip: Option<&Skip>) -> Request {
+    let checkpoint = back.map_or(0, |b| b.step);
     let updates = skip
         .and_then(|k| k.steps.first())
         .map(|(a, b)| (s.run.updates_after(*a), s.run.updates_after(*b)));
-    let ramp = updates.zip(order).is_some_and(|((_, last), o)| {
-        matches!((o.batch_at(back.step + 1), o.batch_at(last)), (Some(a), Some(b)) if a != b)
+    let ramp = updates.zip(s.order).is_some_and(|((_, last), o)| {
+        matches!((o.batch_at(checkpoint + 1), o.batch_at(last)), (Some(a), Some(b)) if a != b)
     });
-    let earlier = s
-        .run
-        .events
-        .iter()
-        .filter(|e| e.kind == EventKind::DataSkipped);
-    let earlier = earlier
+    let events = s.run.events.iter();
+    let earlier = events
+        .filter(|e| e.kind == EventKind::DataSkipped)
         .filter_map(|e| e.path.clone().or(e.step.map(|x| x.to_string())))
         .collect();
     let fact = |names: &[&str]| s.run.fact(names).filter(|v| *v >= 1.0).map(|v| v as u64);
     let batch = updates
-        .zip(order)
+        .zip(s.order)
         .and_then(|((first, _), o)| o.batch_at(first));
     let micro = fact(&["micro_batch_size", "train_micro_batch_size_per_gpu"]);
     let ranks = fact(&["data_parallel_size", "dp_world_size"]);
     let micro_batches = batch
         .zip(micro.zip(ranks))
         .map(|(b, (m, r))| b / (m * r).max(1));
-    let request = Request {
-        checkpoint: back.step,
-        path: back.path.clone(),
+    Request {
+        checkpoint,
+        path: back.and_then(|b| b.path.clone()),
         skip: updates,
         samples: skip.and_then(|k| k.samples.first().copied()),
         batch,
@@ -146,8 +144,11 @@ fn how(
         sequence_length: fact(&["seq_length", "seq_len", "max_seq_len"]),
         earlier,
         ramp,
-    };
-    let mut out = resume(s.framework, &request);
+    }
+}
+
+fn how(s: &Situation<'_>, request: &Request) -> Resume {
+    let mut out = resume(s.framework, request);
     if !s.run.meta.base_known {
         out.caveats.push("whether the log counts steps from 0 or 1 could not be told: 1 is assumed (--step-base)".to_owned());
     }

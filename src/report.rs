@@ -4,6 +4,8 @@ pub mod json;
 
 pub mod markdown;
 
+pub mod skip_list;
+
 pub mod text;
 
 mod words;

@@ -25,5 +25,6 @@ mod properties;
 mod readings;
 mod rules;
 mod semantics;
+mod skip_list;
 mod support;
 mod written;
