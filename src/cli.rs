@@ -8,6 +8,7 @@ mod input;
 mod output;
 mod plan;
 mod rules;
+mod times;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! What to do: go back, skip, wait or stop; to which checkpoint, which batches, at what cost, and why not.
 
 mod action;
+mod cost;
 mod rollback;
 mod skip;
 
@@ -8,12 +9,14 @@ use crate::checkpoints::Inventory;
 use crate::data_order::{DataOrder, Samples};
 use crate::detect::Incident;
 use crate::features::{Row, Value};
+use crate::replay::Replay;
 use crate::resume::{Framework, Request, Resume, resume};
 use crate::rules::RuleSet;
 use crate::run::{EventKind, Run};
 use crate::verdict::{Outcome, Verdict};
 
 pub use action::Action;
+pub use cost::{Cost, Price, Prices, Source, Waiting};
 pub use rollback::Candidate;
 
 /// β₂ that is assumed where the log does not print it: what nearly all large runs use.
@@ -40,6 +43,10 @@ pub struct Situation<'a> {
     pub framework: Option<&'a Framework>,
     /// Which samples the updates of the attempt read, if the log tells.
     pub order: Option<&'a DataOrder>,
+    /// Later attempts that went over the steps of earlier ones.
+    pub replays: &'a [Replay],
+    /// What the user tells of times and prices.
+    pub prices: &'a Prices,
 }
 
 /// What to do about an incident.
@@ -59,6 +66,8 @@ pub struct Plan {
     pub resume: Option<Resume>,
     /// What is asked of a framework; its checkpoint means nothing without a way back.
     pub request: Request,
+    /// What waiting, going back and stopping cost.
+    pub cost: Cost,
     /// The checkpoints looked at, the nearest first.
     pub candidates: Vec<Candidate>,
 }
@@ -100,6 +109,7 @@ pub fn plan(s: &Situation<'_>) -> Plan {
     let request = request(s, rollback.as_ref(), skip.as_ref());
     let resume = rollback.as_ref().map(|_| how(s, &request));
     Plan {
+        cost: cost::of(s, rollback.as_ref()),
         action,
         why,
         rollback,

@@ -8,4 +8,10 @@ pub mod skip_list;
 
 pub mod text;
 
+mod cost;
+
+mod times;
+
 mod words;
+
+pub use times::shown;

@@ -6,11 +6,13 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::cli::output::Progress;
+use crate::cli::times::{duration, positive};
 use whyspike::checkpoints::Given;
 use whyspike::detect::detect;
 use whyspike::diagnosis::{Diagnosis, Told, diagnose};
 use whyspike::features::{Value, feature};
 use whyspike::ingest::{self, Options};
+use whyspike::plan::Prices;
 use whyspike::replay::{OtherKind, OtherRun};
 use whyspike::resume::Framework;
 use whyspike::rules::RuleSet;
@@ -69,6 +71,18 @@ pub(super) struct Input {
     /// Framework of the run, such as megatron-lm@0.17
     #[arg(long, value_name = "NAME[@VERSION]")]
     framework: Option<String>,
+    /// Time of a step, such as 12s; without it that of the log, where it is logged
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    step_time: Option<f64>,
+    /// Time until a stopped job trains again; without it 10min are assumed
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    restart_time: Option<f64>,
+    /// Number of GPUs of the job, for what each way to go on costs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    gpus: Option<u64>,
+    /// What one GPU costs for an hour
+    #[arg(long, value_name = "P", requires = "gpus", value_parser = price)]
+    gpu_hour_price: Option<f64>,
     /// Folder of rule files that are added to the built-in ones or replace them
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
@@ -199,7 +213,20 @@ impl Input {
             others: self.others()?,
             assume: self.assumed()?,
             without: self.without.clone(),
+            prices: Prices {
+                step_time: self.step_time,
+                restart: self.restart_time,
+                gpus: self.gpus,
+                gpu_hour: self.gpu_hour_price,
+            },
         })
+    }
+}
+
+fn price(text: &str) -> anyhow::Result<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(p) if p.is_finite() && p >= 0.0 => Ok(p),
+        _ => bail!("`{text}` is no price: give a number without a currency, such as 2.5"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether to act at all: over, wait, go back, or stop.
 
-use crate::detect::{Incident, Kind, Shape, TRANSIENT_STEPS, growing, return_odds};
+use crate::detect::{HORIZON_STEPS, Incident, Kind, Shape, TRANSIENT_STEPS, growing, return_odds};
 use crate::plan::Situation;
 use crate::verdict::Outcome;
 
@@ -122,15 +122,18 @@ fn may_wait(s: &Situation<'_>) -> bool {
     i.open && young && finite && !i.lost
 }
 
+/// Steps after the onset at which the shape of an incident is looked at next, after so many: when a transient one would
+/// be back, long after that, and when it is given up.
+pub(super) fn decide_after(waited: u64) -> u64 {
+    let steps = [TRANSIENT_STEPS, 5 * TRANSIENT_STEPS];
+    let next = steps.into_iter().find(|s| waited <= *s);
+    next.unwrap_or(HORIZON_STEPS)
+}
+
 fn wait(s: &Situation<'_>) -> (Action, String) {
     let i = s.incident;
     let onset = s.run.steps[i.onset_row];
-    let base = if i.waited <= TRANSIENT_STEPS {
-        TRANSIENT_STEPS
-    } else {
-        5 * TRANSIENT_STEPS
-    };
-    let decide = onset + base;
+    let decide = onset + decide_after(i.waited);
     let (returned, of) = return_odds(i.waited);
     let odds = format!(
         "of {of} documented spikes that were still out after so long, {returned} came back by themselves \

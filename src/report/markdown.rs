@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
+use crate::report::cost;
 use crate::report::words::{self, span};
 use crate::verdict::Outcome;
 
@@ -76,6 +77,12 @@ fn plan(out: &mut String, x: &Diagnosed) {
     }
     for change in &p.change {
         let _ = writeln!(out, "- **Change:** {change}");
+    }
+    let costs = cost::lines(p);
+    if costs.len() > 1 {
+        let ways = costs.iter().skip(1);
+        let ways: Vec<String> = ways.map(|(way, text)| format!("{way}: {text}")).collect();
+        let _ = writeln!(out, "- **Cost:** {}. {}", costs[0].1, ways.join(". "));
     }
     if let Some(r) = &p.resume {
         if let Some(command) = &r.command {

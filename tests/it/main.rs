@@ -10,6 +10,7 @@ mod aliases;
 mod cases;
 mod cli;
 mod contributing;
+mod costs;
 mod detect;
 mod diagnose;
 mod events;
