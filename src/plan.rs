@@ -2,8 +2,10 @@
 
 mod action;
 mod cost;
+mod health;
 mod rollback;
 mod skip;
+mod strikes;
 
 use crate::checkpoints::Inventory;
 use crate::data_order::{DataOrder, Samples};
@@ -17,7 +19,10 @@ use crate::verdict::{Outcome, Verdict};
 
 pub use action::Action;
 pub use cost::{Cost, Price, Prices, Source, Waiting};
+pub use health::{Health, Reading};
 pub use rollback::Candidate;
+
+use strikes::Strikes;
 
 /// β₂ that is assumed where the log does not print it: what nearly all large runs use.
 pub const USUAL_BETA2: f64 = 0.95;
@@ -100,9 +105,11 @@ pub struct Skip {
 
 /// Makes the plan for an incident.
 pub fn plan(s: &Situation<'_>) -> Plan {
-    let (rollback, candidates, no_way) = rollback::choose(s);
-    let skip = skip::choose(s, s.order);
-    let (action, mut why) = action::advise(s, rollback.is_some(), skip.is_some());
+    let strikes = Strikes::of(s);
+    let (rollback, candidates, no_way) = rollback::choose(s, &strikes);
+    // Batches that were left out without help are not left out again.
+    let skip = skip::choose(s, s.order).filter(|_| !strikes.skipped);
+    let (action, mut why) = action::advise(s, &strikes, rollback.is_some(), skip.is_some());
     if let Some(no_way) = no_way {
         why = format!("{why}; {no_way}");
     }
@@ -114,7 +121,7 @@ pub fn plan(s: &Situation<'_>) -> Plan {
         why,
         rollback,
         skip,
-        change: change(s),
+        change: change(s, &strikes),
         resume,
         request,
         candidates,
@@ -165,8 +172,11 @@ fn how(s: &Situation<'_>, request: &Request) -> Resume {
     out
 }
 
-fn change(s: &Situation<'_>) -> Vec<String> {
+fn change(s: &Situation<'_>, strikes: &Strikes) -> Vec<String> {
     let remedy = |cause: &str| s.rules.get(cause).map(|r| r.remedy.change.clone());
+    if strikes.again() {
+        return another(s, strikes, &remedy);
+    }
     match (&s.verdict.cause, s.verdict.outcome) {
         (Some(cause), _) => remedy(cause).into_iter().collect(),
         (None, Outcome::Unexplained) => Vec::new(),
@@ -177,6 +187,24 @@ fn change(s: &Situation<'_>) -> Vec<String> {
                 .collect()
         }
     }
+}
+
+/// On the second strike: the remedy of the leading cause that was not tried yet, and what to do where it was.
+fn another(
+    s: &Situation<'_>,
+    strikes: &Strikes,
+    remedy: &impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let open = s
+        .verdict
+        .leading()
+        .filter(|(cause, _)| !strikes.tried(cause))
+        .filter_map(|(cause, _)| Some((cause, remedy(cause)?)));
+    let lead = ["as for", "if that was done before it came again, as for"];
+    lead.iter()
+        .zip(open)
+        .map(|(lead, (cause, remedy))| format!("{lead} {cause}: {remedy}"))
+        .collect()
 }
 
 impl Situation<'_> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::detect::{Incident, Over, return_odds};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value as Feature;
-use crate::plan::{Cost, Plan, Price, Source};
+use crate::plan::{Cost, Health, Plan, Price, Reading, Source};
 use crate::replay::{Data, Replay};
 use crate::verdict::Verdict;
 
@@ -257,7 +257,7 @@ fn plan(p: &Plan) -> Value {
     let candidates: Vec<Value> = p
         .candidates
         .iter()
-        .map(|c| json!({ "step": c.step, "fits": c.fits, "why": c.why }))
+        .map(|c| json!({ "step": c.step, "fits": c.fits, "why": c.why, "health": health(&c.health) }))
         .collect();
     json!({
         "action": p.action.name(),
@@ -269,6 +269,17 @@ fn plan(p: &Plan) -> Value {
         "resume": resume,
         "cost": cost(&p.cost),
     })
+}
+
+fn health(h: &Health) -> Value {
+    let reading = |r: &Reading| {
+        let value = json!({ "value": number(Some(r.value)), "level": number(Some(r.level)),
+            "sd": number(Some(r.sd)) });
+        (r.signal.to_owned(), value)
+    };
+    let mut out: Map<String, Value> = h.readings.iter().map(reading).collect();
+    out.insert("clean_for_steps".to_owned(), json!(h.clean_for));
+    Value::Object(out)
 }
 
 fn cost(c: &Cost) -> Value {

@@ -149,7 +149,12 @@ fn plan(out: &mut String, p: &Plan, whole: bool) {
             labelled(
                 out,
                 if n == 0 { "looked at" } else { "" },
-                &format!("{:>8} {mark}  {}", c.step, c.why),
+                &format!(
+                    "{:>8} {mark}  {}{}",
+                    c.step,
+                    c.why,
+                    words::health(&c.health)
+                ),
             );
         }
     }

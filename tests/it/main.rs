@@ -28,4 +28,5 @@ mod rules;
 mod semantics;
 mod skip_list;
 mod support;
+mod wayback;
 mod written;
