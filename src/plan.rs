@@ -22,6 +22,7 @@ pub use cost::{Cost, Price, Prices, Source, Waiting};
 pub use health::{Health, Reading};
 pub use rollback::Candidate;
 
+use rollback::Choice;
 use strikes::Strikes;
 
 /// β₂ that is assumed where the log does not print it: what nearly all large runs use.
@@ -63,6 +64,8 @@ pub struct Plan {
     pub why: String,
     /// The best way back, whatever is advised.
     pub rollback: Option<Rollback>,
+    /// Updates done at the newest checkpoint that would be old enough.
+    pub wanted: u64,
     /// The batches to leave out, where that may help.
     pub skip: Option<Skip>,
     /// What else to change: the remedy of the decided cause, or one for each of the leading two.
@@ -106,7 +109,12 @@ pub struct Skip {
 /// Makes the plan for an incident.
 pub fn plan(s: &Situation<'_>) -> Plan {
     let strikes = Strikes::of(s);
-    let (rollback, candidates, no_way) = rollback::choose(s, &strikes);
+    let Choice {
+        wanted,
+        rollback,
+        candidates,
+        no_way,
+    } = rollback::choose(s, &strikes);
     // Batches that were left out without help are not left out again.
     let skip = skip::choose(s, s.order).filter(|_| !strikes.skipped);
     let (action, mut why) = action::advise(s, &strikes, rollback.is_some(), skip.is_some());
@@ -120,6 +128,7 @@ pub fn plan(s: &Situation<'_>) -> Plan {
         action,
         why,
         rollback,
+        wanted,
         skip,
         change: change(s, &strikes),
         resume,

@@ -1,10 +1,14 @@
 //! `whyspike cadence`: how often to save and how many to keep.
 
+mod dense;
+
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 
+use crate::cli::input::Kept;
 use crate::cli::output;
 use crate::cli::times::{duration, positive};
 use whyspike::cadence::{Costs, Stability};
@@ -14,6 +18,11 @@ use whyspike::report::shown;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Times have a unit: 40s, 10min, 3.1h, 7d, 1h30min.")]
 pub(super) struct Args {
+    /// Logs or stored runs, the pieces of one run: how dense its checkpoints were where one was needed
+    #[arg(value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    #[command(flatten)]
+    kept: Kept,
     /// How long training stands still for a save, such as 40s
     #[arg(long, value_name = "TIME", value_parser = positive)]
     save_time: f64,
@@ -29,11 +38,18 @@ pub(super) struct Args {
     /// Time to load a checkpoint
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
     load: f64,
-    /// Time of a step: intervals are then told in steps, too
+    /// Time of a step: intervals are then told in steps, too; of a run it may be logged
     #[arg(long, value_name = "TIME", value_parser = positive)]
     step_time: Option<f64>,
-    /// Adam's beta2, for what a way back from a loss spike needs
-    #[arg(long, value_name = "B", value_parser = beta, default_value_t = USUAL_BETA2)]
+    /// Adam's beta2, for what a way back from a loss spike needs; of a run it may be logged [default: 0.95]
+    #[arg(long, value_name = "B", value_parser = beta)]
+    beta2: Option<f64>,
+}
+
+/// What the two sides are figured from.
+struct Basis {
+    costs: Costs,
+    step_time: Option<f64>,
     beta2: f64,
 }
 
@@ -41,23 +57,35 @@ pub(super) struct Args {
 const COARSE: f64 = 0.05;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    output::result(&text(args))?;
+    output::result(&text(args)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(args: &Args) -> String {
-    let costs = Costs {
-        save: args.save_time,
-        between_failures: args.mtbf,
-        recovery: args.detect + args.restart + args.load,
+fn text(args: &Args) -> anyhow::Result<String> {
+    let run = dense::read(args)?;
+    let run = run.as_ref();
+    let basis = Basis {
+        costs: Costs {
+            save: args.save_time,
+            between_failures: args.mtbf,
+            recovery: args.detect + args.restart + args.load,
+        },
+        step_time: args.step_time.or_else(|| dense::step_time(run?)),
+        beta2: args
+            .beta2
+            .or_else(|| run?.run.beta2())
+            .unwrap_or(USUAL_BETA2),
     };
+    let every = basis.step_time.map(|s| whole_steps(basis.costs.daly(), s));
+    let stability = Stability::of(basis.beta2, every);
     let mut out = String::new();
-    failures(&mut out, args, &costs);
-    let every = args.step_time.map(|s| whole_steps(costs.daly(), s));
-    let stability = Stability::of(args.beta2, every);
-    spikes(&mut out, args, &stability);
-    together(&mut out, args, &costs, &stability);
-    out
+    failures(&mut out, &basis);
+    spikes(&mut out, &basis, &stability);
+    together(&mut out, &basis, &stability);
+    if let Some(run) = run {
+        dense::tell(&mut out, run, &basis, &stability);
+    }
+    Ok(out)
 }
 
 /// The nearest whole number of steps, at least one.
@@ -65,7 +93,8 @@ fn whole_steps(time: f64, step: f64) -> u64 {
     ((time / step).round() as u64).max(1)
 }
 
-fn failures(out: &mut String, args: &Args, costs: &Costs) {
+fn failures(out: &mut String, basis: &Basis) {
+    let costs = &basis.costs;
     let _ = writeln!(
         out,
         "\x1b[1mfor machine failures\x1b[0m: a save takes {}, a failure comes every {} and takes {} besides the work \
@@ -82,7 +111,7 @@ fn failures(out: &mut String, args: &Args, costs: &Costs) {
             "sqrt(2 d M) (1 + sqrt(d/2M)/3 + d/2M/9) - d; M if d >= 2 M",
         ),
     ] {
-        let steps = args.step_time.map_or(String::new(), |s| {
+        let steps = basis.step_time.map_or(String::new(), |s| {
             format!(" = {} steps", whole_steps(interval, s))
         });
         let _ = writeln!(
@@ -111,12 +140,12 @@ fn failures(out: &mut String, args: &Args, costs: &Costs) {
     }
 }
 
-fn spikes(out: &mut String, args: &Args, s: &Stability) {
-    let memory = 1.0 / (1.0 - args.beta2);
+fn spikes(out: &mut String, basis: &Basis, s: &Stability) {
+    let memory = 1.0 / (1.0 - basis.beta2);
     let _ = writeln!(
         out,
         "\n\x1b[1mfor loss spikes\x1b[0m: beta2 {}, memory 1 / (1 - beta2) = {memory:.0} steps, way back {} steps",
-        args.beta2, s.cover
+        basis.beta2, s.cover
     );
     let _ = writeln!(out, "  save       every {} steps or oftener", s.spacing);
     let _ = writeln!(
@@ -132,8 +161,9 @@ fn spikes(out: &mut String, args: &Args, s: &Stability) {
 }
 
 /// The two sides in one rule.
-fn together(out: &mut String, args: &Args, costs: &Costs, s: &Stability) {
-    let Some(step) = args.step_time else {
+fn together(out: &mut String, basis: &Basis, s: &Stability) {
+    let costs = &basis.costs;
+    let Some(step) = basis.step_time else {
         out.push_str("\ngive --step-time to hold the two against each other\n");
         return;
     };
@@ -165,6 +195,7 @@ fn beta(text: &str) -> anyhow::Result<f64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used, reason = "a test says what is wrong by panicking")]
 mod tests {
     use super::*;
 
@@ -175,25 +206,24 @@ mod tests {
 
     #[test]
     fn bloom_in_words() {
-        let args = Args {
+        let args = |step_time| Args {
+            logs: Vec::new(),
+            kept: Kept::default(),
             save_time: 40.0,
             mtbf: 604_800.0,
             detect: 0.0,
             restart: 600.0,
             load: 0.0,
-            step_time: Some(105.0),
-            beta2: 0.95,
+            step_time,
+            beta2: None,
         };
-        let text = text(&args);
+        let text = text(&args(Some(105.0))).expect("no log to read");
         assert!(text.contains("= 66 steps"), "{text}");
         assert!(
             text.contains("save every 66 steps (the failures decide), keep the newest 17"),
             "{text}"
         );
-        let text = super::text(&Args {
-            step_time: None,
-            ..args
-        });
+        let text = super::text(&args(None)).expect("no log to read");
         assert!(text.contains("give --step-time"), "{text}");
     }
 }

@@ -51,11 +51,9 @@ pub(super) struct Reading {
     pub(super) aliases: Option<PathBuf>,
 }
 
-/// Everything that a diagnosis takes.
-#[derive(Debug, Args)]
-pub(super) struct Input {
-    #[command(flatten)]
-    pub(super) reading: Reading,
+/// Which checkpoints there are.
+#[derive(Debug, Default, Args)]
+pub(super) struct Kept {
     /// Folder that the checkpoints are saved into; what is torn in it is not gone back to
     #[arg(long, value_name = "DIR", conflicts_with_all = ["checkpoint_steps", "checkpoint_every"])]
     checkpoints: Option<PathBuf>,
@@ -68,6 +66,15 @@ pub(super) struct Input {
     /// How many checkpoints are kept
     #[arg(long, value_name = "K", requires = "checkpoint_every", value_parser = clap::value_parser!(u64).range(1..))]
     keep: Option<u64>,
+}
+
+/// Everything that a diagnosis takes.
+#[derive(Debug, Args)]
+pub(super) struct Input {
+    #[command(flatten)]
+    pub(super) reading: Reading,
+    #[command(flatten)]
+    kept: Kept,
     /// Framework of the run, such as megatron-lm@0.17
     #[arg(long, value_name = "NAME[@VERSION]")]
     framework: Option<String>,
@@ -96,6 +103,26 @@ pub(super) struct Input {
     /// Leave a piece of evidence out, to see what the verdict becomes
     #[arg(long, value_name = "[CAUSE/]ID")]
     without: Vec<String>,
+}
+
+impl Kept {
+    /// Where the inventory comes from.
+    pub(super) fn given(&self) -> anyhow::Result<Given> {
+        let given = (
+            &self.checkpoints,
+            &self.checkpoint_steps,
+            self.checkpoint_every,
+        );
+        Ok(match given {
+            (Some(folder), _, _) => Given::folder(folder).context("--checkpoints")?,
+            (_, Some(list), _) => Given::parse_steps(list).context("--checkpoint-steps")?,
+            (_, _, Some(every)) => Given::Every {
+                every,
+                keep: self.keep,
+            },
+            _ => Given::Nothing,
+        })
+    }
 }
 
 impl Reading {
@@ -193,22 +220,8 @@ impl Input {
     }
 
     fn told(&self) -> anyhow::Result<Told> {
-        let given = (
-            &self.checkpoints,
-            &self.checkpoint_steps,
-            self.checkpoint_every,
-        );
-        let checkpoints = match given {
-            (Some(folder), _, _) => Given::folder(folder).context("--checkpoints")?,
-            (_, Some(list), _) => Given::parse_steps(list).context("--checkpoint-steps")?,
-            (_, _, Some(every)) => Given::Every {
-                every,
-                keep: self.keep,
-            },
-            _ => Given::Nothing,
-        };
         Ok(Told {
-            checkpoints,
+            checkpoints: self.kept.given()?,
             framework: self.framework.as_deref().map(Framework::parse),
             others: self.others()?,
             assume: self.assumed()?,
@@ -231,7 +244,7 @@ fn price(text: &str) -> anyhow::Result<f64> {
 }
 
 /// An incident is one of the loss or of the gradient norm: without either there is nothing to look at.
-fn holds_something(run: &Run) -> anyhow::Result<()> {
+pub(super) fn holds_something(run: &Run) -> anyhow::Result<()> {
     const SHOWN: usize = 12;
     if run.column("loss").is_some() || run.column("grad_norm").is_some() {
         return Ok(());

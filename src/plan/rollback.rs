@@ -35,11 +35,20 @@ struct Reach {
     why: String,
 }
 
-/// The way back, the candidates, and why there is none.
-pub(super) fn choose(
-    s: &Situation<'_>,
-    strikes: &Strikes,
-) -> (Option<Rollback>, Vec<Candidate>, Option<String>) {
+/// What was looked at, and what came of it.
+pub(super) struct Choice {
+    /// Updates done at the newest checkpoint that would be old enough.
+    pub(super) wanted: u64,
+    /// The way back.
+    pub(super) rollback: Option<Rollback>,
+    /// The checkpoints looked at.
+    pub(super) candidates: Vec<Candidate>,
+    /// Why there is no way back.
+    pub(super) no_way: Option<String>,
+}
+
+/// Looks at all checkpoints.
+pub(super) fn choose(s: &Situation<'_>, strikes: &Strikes) -> Choice {
     let reach = reach(s, strikes);
     let past = Past::of(s);
     let mut candidates: Vec<Candidate> = s
@@ -90,7 +99,12 @@ pub(super) fn choose(
     candidates.sort_by_key(|c| (c.step.abs_diff(reach.wanted), c.step));
     candidates.truncate(LISTED);
     candidates.sort_by_key(|c| std::cmp::Reverse(c.step));
-    (rollback, candidates, no_way)
+    Choice {
+        wanted: reach.wanted,
+        rollback,
+        candidates,
+        no_way,
+    }
 }
 
 fn lost(s: &Situation<'_>, step: u64) -> u64 {

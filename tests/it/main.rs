@@ -7,6 +7,7 @@
 )]
 
 mod aliases;
+mod cadence;
 mod cases;
 mod cli;
 mod contributing;
