@@ -2,6 +2,7 @@
 
 use whyspike::diagnosis::Diagnosis;
 use whyspike::plan::{Action, Plan};
+use whyspike::replay::Data;
 
 use crate::cli::{BAD_DATA, KEPT, json, stdout};
 use crate::support::{Curve, Noise, diagnosed};
@@ -101,6 +102,53 @@ fn what_was_tried_is_not_advised_again() {
         "{:?}",
         plan.change
     );
+}
+
+/// A loop whose counter goes on while it skips prints nothing for the steps that it leaves out.
+#[test]
+fn steps_without_rows_are_batches_left_out_unless_their_lines_are_lost() {
+    let first = attempt(1, 1, 0, LR);
+    let without = |curve: &Curve, hole: std::ops::Range<u64>| {
+        let keep: Vec<usize> = (0..curve.steps.len())
+            .filter(|i| !hole.contains(&curve.steps[*i]))
+            .collect();
+        let columns = curve.columns.iter();
+        Curve {
+            steps: keep.iter().map(|i| curve.steps[*i]).collect(),
+            columns: columns
+                .map(|(n, c)| (*n, keep.iter().map(|i| c[*i]).collect()))
+                .collect(),
+        }
+    };
+    let found = |later: &Curve| {
+        let d = diagnosed(first.clone().then(later).run(), "100,200");
+        d.replays[0].data
+    };
+    // Other losses after it: what was left out was not trained on.
+    let left_out = without(&attempt(201, 2, 0, LR), 230..240);
+    assert_eq!(
+        found(&left_out),
+        Data::Skipped {
+            from_step: 230,
+            samples: 80
+        }
+    );
+    // The same losses to the last digit: it was, and its lines are lost.
+    let rows = first.steps.len();
+    let same = Curve {
+        steps: first.steps[200..rows].to_vec(),
+        columns: first
+            .columns
+            .iter()
+            .map(|(n, c)| (*n, c[200..rows].to_vec()))
+            .collect(),
+    };
+    assert_eq!(found(&without(&same, 230..240)), Data::Same);
+    // A single missing line is no skip.
+    assert!(!matches!(
+        found(&without(&attempt(201, 2, 0, LR), 230..231)),
+        Data::Skipped { .. }
+    ));
 }
 
 #[test]
