@@ -1,6 +1,7 @@
 //! Subcommands, one file each, and what they share.
 
 mod cadence;
+mod check;
 mod diagnose;
 mod formats;
 mod ingest;
@@ -36,6 +37,8 @@ enum Command {
     Diagnose(diagnose::Args),
     /// The plan for an incident alone, and its skip list as a file
     Plan(plan::Args),
+    /// Fail a job whose training spiked, or drifted from a golden run
+    Check(check::Args),
     /// Read logs into a run store (Parquet)
     Ingest(ingest::Args),
     /// How often to save a checkpoint and how many to keep
@@ -58,6 +61,7 @@ pub(crate) fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Cadence(args) => cadence::run(&args),
         Command::Rules(args) => rules::run(&args),

@@ -288,6 +288,7 @@ fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Found 
         .collect();
     out.extend(fell);
     let last = run.steps[attempt.rows.end - 1] as f64;
+    out.retain(|i| !change::is_wander(i, &loss));
     let (changes, mut out): (Vec<_>, Vec<_>) = out
         .into_iter()
         .partition(|i| change::is_change(i, &loss, last));

@@ -668,7 +668,7 @@ fn unknown(opened: &Opened, path: &Source) -> IngestError {
     };
     IngestError::Unknown {
         path: show(path),
-        hint,
+        hint: message(&hint),
     }
 }
 

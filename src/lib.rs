@@ -36,6 +36,8 @@ pub mod plan;
 
 pub mod diagnosis;
 
+pub mod gate;
+
 pub mod calibrate;
 
 pub mod report;

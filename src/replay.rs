@@ -160,7 +160,7 @@ fn losses(run: &Run, pairs: &[(usize, usize)]) -> (Vec<f64>, Vec<f64>) {
         .unzip()
 }
 
-fn correlate(a: &[f64], b: &[f64]) -> (Option<f64>, Option<(i64, f64)>) {
+pub(crate) fn correlate(a: &[f64], b: &[f64]) -> (Option<f64>, Option<(i64, f64)>) {
     if a.len() < FEWEST {
         return (None, None);
     }

@@ -1,10 +1,13 @@
 //! Renderers: each reads only the diagnosis.
 
+pub mod gate;
 pub mod json;
 
 pub mod markdown;
 
 pub mod skip_list;
+
+pub mod spark;
 
 pub mod text;
 

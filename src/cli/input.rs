@@ -132,7 +132,7 @@ impl Reading {
     }
 
     /// Reads another run in the same way.
-    fn read(&self, logs: &[PathBuf]) -> anyhow::Result<Run> {
+    pub(super) fn read(&self, logs: &[PathBuf]) -> anyhow::Result<Run> {
         let options = Options {
             format: self.input_format.clone(),
             step_base: self.step_base,

@@ -3,11 +3,11 @@
 use crate::baseline::{mad, median_of};
 use crate::detect::scan::window_rows;
 use crate::detect::series::Series;
-use crate::detect::{HORIZON_STEPS, Incident, SETTLED_STEPS, Shape};
+use crate::detect::{HORIZON_STEPS, Incident, Kind, SETTLED_STEPS, Shape, TRANSIENT_STEPS};
 
 /// A change of more than so many scales is told as an incident whatever the gradient norm does.
 const MODEST_SCALES: f64 = 5.0;
-/// Without a gradient norm: so many scales, and as long as an incident is waited for.
+/// Without a gradient norm, or one that has not settled: so many scales, and as long as an incident is waited for.
 const BLIND_SCALES: f64 = 3.5;
 /// And of more than this share of the level, what five scales of the noisiest healthy runs are (rules/SOURCES.md M1).
 const MODEST_SHARE: f64 = 0.1;
@@ -16,12 +16,37 @@ const UNMOVED: f64 = 1.0;
 /// Rows of the gradient norm that this rests on, on either side.
 const FEWEST: usize = 48;
 
+/// A chronic excess of fewer scales than this with the gradient norm unmoved is a wander of the level: drift, a stretch
+/// of harder text.
+const WANDER_SCALES: f64 = 2.5;
+
+/// Whether a chronic incident is a mere wander of the level that is over again.
+pub(super) fn is_wander(i: &Incident, loss: &Series) -> bool {
+    let rows = loss.position(i.onset_row)..loss.position(i.end_row);
+    let x = &loss.x[rows.clone()];
+    let lasted = x.last().unwrap_or(&0.0) - x.first().unwrap_or(&0.0);
+    // What is over in no time was a spike, and what lasts for long had a reason.
+    if lasted <= TRANSIENT_STEPS as f64 || lasted > HORIZON_STEPS as f64 / 2.0 {
+        return false;
+    }
+    let excess: Vec<f64> = loss.y[rows].iter().map(|y| y - i.level.value).collect();
+    i.kind == Kind::Chronic
+        && i.norm_moved == Some(false)
+        && i.return_row.is_some()
+        && median_of(&excess).abs() < WANDER_SCALES * i.level.scale
+}
+
 /// Whether a shift of the loss is a mere change: modest, without a peak, lasting, the gradient norm unmoved. Where no
-/// norm is logged it must be smaller still, and have lasted.
+/// norm is logged, or where it has not settled, it must be smaller still, and have lasted for as long as an incident is
+/// waited for.
 pub(super) fn is_change(i: &Incident, loss: &Series, last_step: f64) -> bool {
-    let Some(residual) = i.residual.filter(|_| i.shape == Shape::LevelShift) else {
+    let Some(residual) = i.residual else {
         return false;
     };
+    let unsettled = i.shape == Shape::Divergent && i.kind == Kind::Chronic && !i.lost;
+    if i.shape != Shape::LevelShift && !unsettled {
+        return false;
+    }
     let onset = loss.position(i.onset_row);
     let Some(first) = loss.x.get(onset).copied() else {
         return false;
@@ -34,7 +59,11 @@ pub(super) fn is_change(i: &Incident, loss: &Series, last_step: f64) -> bool {
         return false;
     }
     match i.norm_moved {
+        Some(moved) if unsettled => {
+            !moved && scales <= BLIND_SCALES && lasted >= HORIZON_STEPS as f64
+        }
         Some(moved) => !moved,
+        None if unsettled => false,
         None => scales <= BLIND_SCALES && lasted >= HORIZON_STEPS as f64,
     }
 }

@@ -122,7 +122,7 @@ pub(super) fn scan(series: &Series, watch: &Watch) -> Vec<Episode> {
                 };
                 if chance {
                     if kind == Kind::Chronic {
-                        state.refuse(i, episode.back.is_some());
+                        state.refuse(i, onset, episode.back.is_some());
                     }
                     state.admit(series, i);
                     i += 1;
@@ -318,13 +318,13 @@ impl State {
         self.best = None;
     }
 
-    /// After a chronic alarm at value `i` that did not stand. What is over begins anew; what goes on is looked at again
-    /// when there is half as much again to see.
-    fn refuse(&mut self, i: usize, over: bool) {
-        if over {
+    /// After a chronic alarm at value `i`, begun at `onset`, that did not stand: it is looked at again when there is half
+    /// as much again to see, against the level that it began from. What is over after so long is a new level.
+    fn refuse(&mut self, i: usize, onset: usize, over: bool) {
+        let seen = i.saturating_sub(onset);
+        if over && seen >= 2 * self.capacity {
             self.after_alarm();
         } else {
-            let seen = i.saturating_sub(self.sum_start);
             self.refused_until = i + (seen / 2).max(REFUSED);
         }
     }

@@ -20,6 +20,28 @@ fn a_return_that_a_hole_hides_takes_no_after_shocks() {
     assert!(detect(&read(log)).iter().any(|i| i.attempt == 2));
 }
 
+/// What a table calls its columns is shown in one line, whatever the names hold.
+#[test]
+fn names_of_columns_do_not_steer_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    for name in ["a\u{5}b", "a\u{1b}[31mb", "a\u{202e}b"] {
+        std::fs::write(
+            &path,
+            format!("{name},other\n0.5,1.5\n0.25,1.25\n0.125,1\n"),
+        )
+        .unwrap();
+        let told = read_all(std::slice::from_ref(&path))
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains("a\u{fffd}"), "{told:?}");
+        assert!(
+            !told.chars().any(|c| c.is_control() || c == '\u{202e}'),
+            "{told:?}"
+        );
+    }
+}
+
 #[test]
 fn bool_number() {
     assert!(whyspike::rules::Condition::parse("foreshock > 5").is_err());

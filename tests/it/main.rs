@@ -9,6 +9,7 @@
 mod aliases;
 mod cadence;
 mod cases;
+mod check;
 mod cli;
 mod contributing;
 mod costs;
