@@ -110,7 +110,7 @@ pub(super) fn advise(
                 .to_owned(),
         ),
         Shape::Divergent if !may_wait(s) => back(s, way, &lost_reason(i)),
-        _ => wait(s),
+        _ => wait(s, strikes),
     }
 }
 
@@ -150,7 +150,7 @@ pub(super) fn decide_after(waited: u64) -> u64 {
     next.unwrap_or(HORIZON_STEPS)
 }
 
-fn wait(s: &Situation<'_>) -> (Action, String) {
+fn wait(s: &Situation<'_>, strikes: &Strikes) -> (Action, String) {
     let i = s.incident;
     let onset = s.run.steps[i.onset_row];
     let decide = onset + decide_after(i.waited);
@@ -162,10 +162,20 @@ fn wait(s: &Situation<'_>) -> (Action, String) {
     let later = s.run.attempts.len() > i.attempt as usize + 1;
     let ended = if later { "this attempt" } else { "the log" };
     let text = format!(
-        "{ended} ends {} steps after the onset: keep the checkpoint before {onset} and decide at {decide}; {odds}",
-        i.waited
+        "{ended} ends {} steps after the onset: keep the checkpoint before {onset} and decide at {decide}{}; {odds}",
+        i.waited,
+        met_before(strikes)
     );
     (Action::Wait, text)
+}
+
+/// What is due at the end of the wait, if other attempts met the incident too.
+fn met_before(strikes: &Strikes) -> &'static str {
+    match strikes.count {
+        0 | 1 => "",
+        2 => " (it was met before: then further back than last time, and with another remedy)",
+        _ => " (it was met twice before: then stop)",
+    }
 }
 
 fn lost_reason(i: &Incident) -> String {

@@ -67,6 +67,39 @@ fn a_second_strike_goes_further_back_with_another_remedy() {
 }
 
 #[test]
+fn a_wait_says_what_is_due_after_it() {
+    let log = "fixtures/runs/optimizer-state/log.jsonl.gz";
+    let why = |incident: &str| {
+        let got = json(&[
+            "plan",
+            log,
+            "--checkpoint-every",
+            "100",
+            "--incident",
+            incident,
+            "--format",
+            "json",
+        ]);
+        got["plan"]["why"].as_str().unwrap().to_owned()
+    };
+    assert!(why("2").contains("then further back than last time, and with another remedy"));
+    assert!(why("3").contains("it was met twice before: then stop"));
+    let page = stdout(&[
+        "diagnose",
+        log,
+        "--checkpoint-every",
+        "100",
+        "--format",
+        "markdown",
+    ]);
+    assert!(page.contains("| checkpoint | | why | state |"), "{page}");
+    assert!(
+        page.contains("| 500 | ok | 101 steps before the first departure | gradient norm "),
+        "{page}"
+    );
+}
+
+#[test]
 fn a_third_strike_stops() {
     let curve = attempt(1, 1, 0, LR)
         .then(&attempt(251, 2, 0, LR))
