@@ -9,6 +9,7 @@ mod input;
 mod output;
 mod plan;
 mod rules;
+mod times;
 
 use std::process::ExitCode;
 

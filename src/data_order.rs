@@ -32,7 +32,12 @@ impl DataOrder {
                 }
             }
         }
-        if let Some(start) = start_point(&points) {
+        // A counter that begins anew, each epoch or after a restart, names other samples by the same numbers: only what
+        // it counted since then can be told.
+        let fell = points.windows(2).rposition(|w| w[1].1 < w[0].1);
+        if let Some(at) = fell {
+            points.drain(..=at);
+        } else if let Some(start) = start_point(&points) {
             points.insert(0, start);
         }
         (points.len() >= 2).then_some(Self {

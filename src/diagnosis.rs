@@ -7,7 +7,7 @@ use crate::checkpoints::{Given, Inventory, inventory};
 use crate::data_order::DataOrder;
 use crate::detect::{Found, Incident, detect_knowing};
 use crate::features::{History, Row, Value, has, measure};
-use crate::plan::{Plan, Situation, plan};
+use crate::plan::{Plan, Prices, Situation, plan};
 use crate::replay::{OtherRun, Replay, known, pairs};
 use crate::resume::Framework;
 use crate::rules::RuleSet;
@@ -27,6 +27,8 @@ pub struct Told {
     pub assume: Vec<(&'static str, Value)>,
     /// Evidence that is to be left out, as `ID` or `cause/ID`.
     pub without: Vec<String>,
+    /// Times and prices.
+    pub prices: Prices,
 }
 
 /// A run with everything that is concluded about it.
@@ -97,6 +99,7 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
         row
     });
     let evidence = rules.evaluate_all(&features);
+    let replays = pairs(&run, &found);
     let conclude = |n: usize| {
         let (incident, features) = (&found[n], &features[n]);
         let verdict = decide(&run, rules, evidence[n].clone(), &told.without);
@@ -110,6 +113,8 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
             inventory: &inventory,
             framework: framework.as_ref(),
             order: orders.get(&incident.attempt).and_then(Option::as_ref),
+            replays: &replays,
+            prices: &told.prices,
         });
         Diagnosed {
             id: n + 1,
@@ -124,11 +129,11 @@ pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
     let cautions = cautions(&run, smoothed);
     let missing = ASKED_FOR.into_iter().filter(|s| !has(&run, s)).collect();
     Diagnosis {
-        replays: pairs(&run, &found),
         run,
         inventory,
         framework,
         missing,
+        replays,
         incidents,
         changes,
         cautions,

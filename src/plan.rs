@@ -1,20 +1,29 @@
 //! What to do: go back, skip, wait or stop; to which checkpoint, which batches, at what cost, and why not.
 
 mod action;
+mod cost;
+mod health;
 mod rollback;
 mod skip;
+mod strikes;
 
 use crate::checkpoints::Inventory;
 use crate::data_order::{DataOrder, Samples};
 use crate::detect::Incident;
 use crate::features::{Row, Value};
+use crate::replay::Replay;
 use crate::resume::{Framework, Request, Resume, resume};
 use crate::rules::RuleSet;
 use crate::run::{EventKind, Run};
 use crate::verdict::{Outcome, Verdict};
 
 pub use action::Action;
+pub use cost::{Cost, Price, Prices, Source, Waiting};
+pub use health::{Health, Reading};
 pub use rollback::Candidate;
+
+use rollback::Choice;
+use strikes::Strikes;
 
 /// β₂ that is assumed where the log does not print it: what nearly all large runs use.
 pub const USUAL_BETA2: f64 = 0.95;
@@ -40,6 +49,10 @@ pub struct Situation<'a> {
     pub framework: Option<&'a Framework>,
     /// Which samples the updates of the attempt read, if the log tells.
     pub order: Option<&'a DataOrder>,
+    /// Later attempts that went over the steps of earlier ones.
+    pub replays: &'a [Replay],
+    /// What the user tells of times and prices.
+    pub prices: &'a Prices,
 }
 
 /// What to do about an incident.
@@ -51,12 +64,18 @@ pub struct Plan {
     pub why: String,
     /// The best way back, whatever is advised.
     pub rollback: Option<Rollback>,
+    /// Updates done at the newest checkpoint that would be old enough.
+    pub wanted: u64,
     /// The batches to leave out, where that may help.
     pub skip: Option<Skip>,
     /// What else to change: the remedy of the decided cause, or one for each of the leading two.
     pub change: Vec<String>,
     /// How to carry it out.
     pub resume: Option<Resume>,
+    /// What is asked of a framework; its checkpoint means nothing without a way back.
+    pub request: Request,
+    /// What waiting, going back and stopping cost.
+    pub cost: Cost,
     /// The checkpoints looked at, the nearest first.
     pub candidates: Vec<Candidate>,
 }
@@ -89,56 +108,61 @@ pub struct Skip {
 
 /// Makes the plan for an incident.
 pub fn plan(s: &Situation<'_>) -> Plan {
-    let (rollback, candidates, no_way) = rollback::choose(s);
-    let skip = skip::choose(s, s.order);
-    let (action, mut why) = action::advise(s, rollback.is_some(), skip.is_some());
+    let strikes = Strikes::of(s);
+    let Choice {
+        wanted,
+        rollback,
+        candidates,
+        no_way,
+    } = rollback::choose(s, &strikes);
+    // Batches that were left out without help are not left out again.
+    let skip = skip::choose(s, s.order).filter(|_| !strikes.skipped);
+    let (action, mut why) = action::advise(s, &strikes, rollback.is_some(), skip.is_some());
     if let Some(no_way) = no_way {
         why = format!("{why}; {no_way}");
     }
-    let resume = rollback.as_ref().map(|r| how(s, r, skip.as_ref(), s.order));
+    let request = request(s, rollback.as_ref(), skip.as_ref());
+    let resume = rollback.as_ref().map(|_| how(s, &request));
     Plan {
+        cost: cost::of(s, rollback.as_ref()),
         action,
         why,
         rollback,
+        wanted,
         skip,
-        change: change(s),
+        change: change(s, &strikes),
         resume,
+        request,
         candidates,
     }
 }
 
-fn how(
-    s: &Situation<'_>,
-    back: &Rollback,
-    skip: Option<&Skip>,
-    order: Option<&DataOrder>,
-) -> Resume {
+/// The plan in numbers that no framework's habits have touched.
+fn request(s: &Situation<'_>, back: Option<&Rollback>, skip: Option<&Skip>) -> Request {
+    let checkpoint = back.map_or(0, |b| b.step);
     let updates = skip
         .and_then(|k| k.steps.first())
         .map(|(a, b)| (s.run.updates_after(*a), s.run.updates_after(*b)));
-    let ramp = updates.zip(order).is_some_and(|((_, last), o)| {
-        matches!((o.batch_at(back.step + 1), o.batch_at(last)), (Some(a), Some(b)) if a != b)
+    let ramp = updates.zip(s.order).is_some_and(|((_, last), o)| {
+        matches!((o.batch_at(checkpoint + 1), o.batch_at(last)), (Some(a), Some(b)) if a != b)
     });
-    let earlier = s
-        .run
-        .events
-        .iter()
-        .filter(|e| e.kind == EventKind::DataSkipped);
-    let earlier = earlier
+    let events = s.run.events.iter();
+    let earlier = events
+        .filter(|e| e.kind == EventKind::DataSkipped)
         .filter_map(|e| e.path.clone().or(e.step.map(|x| x.to_string())))
         .collect();
     let fact = |names: &[&str]| s.run.fact(names).filter(|v| *v >= 1.0).map(|v| v as u64);
     let batch = updates
-        .zip(order)
+        .zip(s.order)
         .and_then(|((first, _), o)| o.batch_at(first));
     let micro = fact(&["micro_batch_size", "train_micro_batch_size_per_gpu"]);
     let ranks = fact(&["data_parallel_size", "dp_world_size"]);
     let micro_batches = batch
         .zip(micro.zip(ranks))
         .map(|(b, (m, r))| b / (m * r).max(1));
-    let request = Request {
-        checkpoint: back.step,
-        path: back.path.clone(),
+    Request {
+        checkpoint,
+        path: back.and_then(|b| b.path.clone()),
         skip: updates,
         samples: skip.and_then(|k| k.samples.first().copied()),
         batch,
@@ -146,16 +170,22 @@ fn how(
         sequence_length: fact(&["seq_length", "seq_len", "max_seq_len"]),
         earlier,
         ramp,
-    };
-    let mut out = resume(s.framework, &request);
+    }
+}
+
+fn how(s: &Situation<'_>, request: &Request) -> Resume {
+    let mut out = resume(s.framework, request);
     if !s.run.meta.base_known {
         out.caveats.push("whether the log counts steps from 0 or 1 could not be told: 1 is assumed (--step-base)".to_owned());
     }
     out
 }
 
-fn change(s: &Situation<'_>) -> Vec<String> {
+fn change(s: &Situation<'_>, strikes: &Strikes) -> Vec<String> {
     let remedy = |cause: &str| s.rules.get(cause).map(|r| r.remedy.change.clone());
+    if strikes.again() {
+        return another(s, strikes, &remedy);
+    }
     match (&s.verdict.cause, s.verdict.outcome) {
         (Some(cause), _) => remedy(cause).into_iter().collect(),
         (None, Outcome::Unexplained) => Vec::new(),
@@ -166,6 +196,24 @@ fn change(s: &Situation<'_>) -> Vec<String> {
                 .collect()
         }
     }
+}
+
+/// On the second strike: the remedy of the leading cause that was not tried yet, and what to do where it was.
+fn another(
+    s: &Situation<'_>,
+    strikes: &Strikes,
+    remedy: &impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let open = s
+        .verdict
+        .leading()
+        .filter(|(cause, _)| !strikes.tried(cause))
+        .filter_map(|(cause, _)| Some((cause, remedy(cause)?)));
+    let lead = ["as for", "if that was done before it came again, as for"];
+    lead.iter()
+        .zip(open)
+        .map(|(lead, (cause, remedy))| format!("{lead} {cause}: {remedy}"))
+        .collect()
 }
 
 impl Situation<'_> {

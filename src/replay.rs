@@ -1,5 +1,6 @@
 //! Is attempt B the same data as attempt A? Answered from data positions, seeds, and the correlation of the losses.
 
+mod hole;
 mod twin;
 
 use crate::baseline::{pearson, residuals};
@@ -196,7 +197,7 @@ fn data(run: &Run, pairs: &[(usize, usize)], correlation: Option<f64>) -> Data {
     if seeds_differ(run, pairs) {
         return Data::Other;
     }
-    if let Some(skip) = position_jump(run, pairs) {
+    if let Some(skip) = position_jump(run, pairs).or_else(|| hole::left_out(run, pairs)) {
         return skip;
     }
     match correlation {

@@ -5,7 +5,16 @@ pub mod json;
 
 pub mod markdown;
 
+pub mod skip_list;
+
 pub mod spark;
+
 pub mod text;
 
+mod cost;
+
+mod times;
+
 mod words;
+
+pub use times::shown;

@@ -215,6 +215,15 @@ pub fn frameworks() -> &'static [(&'static str, &'static str)] {
     FRAMEWORKS
 }
 
+/// Whether a framework has a flag or a piece of configuration that leaves batches out.
+pub fn can_skip(name: &str) -> bool {
+    let request = Request {
+        skip: Some((1, 1)),
+        ..Request::default()
+    };
+    skip_fragment(Some(&Framework::parse(name)), &request).is_some()
+}
+
 fn known(name: &str) -> Option<(Make, Fragment)> {
     let none: Fragment = |_, _| None;
     Some(match name {

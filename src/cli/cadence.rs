@@ -1,17 +1,28 @@
 //! `whyspike cadence`: how often to save and how many to keep.
 
+mod dense;
+
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 
+use crate::cli::input::Kept;
 use crate::cli::output;
+use crate::cli::times::{duration, positive};
 use whyspike::cadence::{Costs, Stability};
 use whyspike::plan::USUAL_BETA2;
+use whyspike::report::shown;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Times have a unit: 40s, 10min, 3.1h, 7d, 1h30min.")]
 pub(super) struct Args {
+    /// Logs or stored runs, the pieces of one run: how dense its checkpoints were where one was needed
+    #[arg(value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    #[command(flatten)]
+    kept: Kept,
     /// How long training stands still for a save, such as 40s
     #[arg(long, value_name = "TIME", value_parser = positive)]
     save_time: f64,
@@ -27,11 +38,18 @@ pub(super) struct Args {
     /// Time to load a checkpoint
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
     load: f64,
-    /// Time of a step: intervals are then told in steps, too
+    /// Time of a step: intervals are then told in steps, too; of a run it may be logged
     #[arg(long, value_name = "TIME", value_parser = positive)]
     step_time: Option<f64>,
-    /// Adam's beta2, for what a way back from a loss spike needs
-    #[arg(long, value_name = "B", value_parser = beta, default_value_t = USUAL_BETA2)]
+    /// Adam's beta2, for what a way back from a loss spike needs; of a run it may be logged [default: 0.95]
+    #[arg(long, value_name = "B", value_parser = beta)]
+    beta2: Option<f64>,
+}
+
+/// What the two sides are figured from.
+struct Basis {
+    costs: Costs,
+    step_time: Option<f64>,
     beta2: f64,
 }
 
@@ -39,23 +57,35 @@ pub(super) struct Args {
 const COARSE: f64 = 0.05;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    output::result(&text(args))?;
+    output::result(&text(args)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(args: &Args) -> String {
-    let costs = Costs {
-        save: args.save_time,
-        between_failures: args.mtbf,
-        recovery: args.detect + args.restart + args.load,
+fn text(args: &Args) -> anyhow::Result<String> {
+    let run = dense::read(args)?;
+    let run = run.as_ref();
+    let basis = Basis {
+        costs: Costs {
+            save: args.save_time,
+            between_failures: args.mtbf,
+            recovery: args.detect + args.restart + args.load,
+        },
+        step_time: args.step_time.or_else(|| dense::step_time(run?)),
+        beta2: args
+            .beta2
+            .or_else(|| run?.run.beta2())
+            .unwrap_or(USUAL_BETA2),
     };
+    let every = basis.step_time.map(|s| whole_steps(basis.costs.daly(), s));
+    let stability = Stability::of(basis.beta2, every);
     let mut out = String::new();
-    failures(&mut out, args, &costs);
-    let every = args.step_time.map(|s| whole_steps(costs.daly(), s));
-    let stability = Stability::of(args.beta2, every);
-    spikes(&mut out, args, &stability);
-    together(&mut out, args, &costs, &stability);
-    out
+    failures(&mut out, &basis);
+    spikes(&mut out, &basis, &stability);
+    together(&mut out, &basis, &stability);
+    if let Some(run) = run {
+        dense::tell(&mut out, run, &basis, &stability);
+    }
+    Ok(out)
 }
 
 /// The nearest whole number of steps, at least one.
@@ -63,7 +93,8 @@ fn whole_steps(time: f64, step: f64) -> u64 {
     ((time / step).round() as u64).max(1)
 }
 
-fn failures(out: &mut String, args: &Args, costs: &Costs) {
+fn failures(out: &mut String, basis: &Basis) {
+    let costs = &basis.costs;
     let _ = writeln!(
         out,
         "\x1b[1mfor machine failures\x1b[0m: a save takes {}, a failure comes every {} and takes {} besides the work \
@@ -80,7 +111,7 @@ fn failures(out: &mut String, args: &Args, costs: &Costs) {
             "sqrt(2 d M) (1 + sqrt(d/2M)/3 + d/2M/9) - d; M if d >= 2 M",
         ),
     ] {
-        let steps = args.step_time.map_or(String::new(), |s| {
+        let steps = basis.step_time.map_or(String::new(), |s| {
             format!(" = {} steps", whole_steps(interval, s))
         });
         let _ = writeln!(
@@ -109,12 +140,12 @@ fn failures(out: &mut String, args: &Args, costs: &Costs) {
     }
 }
 
-fn spikes(out: &mut String, args: &Args, s: &Stability) {
-    let memory = 1.0 / (1.0 - args.beta2);
+fn spikes(out: &mut String, basis: &Basis, s: &Stability) {
+    let memory = 1.0 / (1.0 - basis.beta2);
     let _ = writeln!(
         out,
         "\n\x1b[1mfor loss spikes\x1b[0m: beta2 {}, memory 1 / (1 - beta2) = {memory:.0} steps, way back {} steps",
-        args.beta2, s.cover
+        basis.beta2, s.cover
     );
     let _ = writeln!(out, "  save       every {} steps or oftener", s.spacing);
     let _ = writeln!(
@@ -130,8 +161,9 @@ fn spikes(out: &mut String, args: &Args, s: &Stability) {
 }
 
 /// The two sides in one rule.
-fn together(out: &mut String, args: &Args, costs: &Costs, s: &Stability) {
-    let Some(step) = args.step_time else {
+fn together(out: &mut String, basis: &Basis, s: &Stability) {
+    let costs = &basis.costs;
+    let Some(step) = basis.step_time else {
         out.push_str("\ngive --step-time to hold the two against each other\n");
         return;
     };
@@ -153,82 +185,6 @@ fn together(out: &mut String, args: &Args, costs: &Costs, s: &Stability) {
     );
 }
 
-/// A duration for people: two units at most.
-fn shown(seconds: f64) -> String {
-    const UNITS: [(&str, f64); 4] = [("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)];
-    for pair in UNITS.windows(2) {
-        let ((name, unit), (small, part)) = (pair[0], pair[1]);
-        let (parts, per) = ((seconds / part).round(), unit / part);
-        if parts >= per {
-            let (whole, rest) = ((parts / per).floor(), parts % per);
-            return match rest {
-                0.0 => format!("{whole:.0} {name}"),
-                rest => format!("{whole:.0} {name} {rest:.0} {small}"),
-            };
-        }
-    }
-    let text = format!("{seconds:.3}");
-    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
-/// Units of time and their seconds.
-const UNITS: [(&str, f64); 16] = [
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("sec", 1.0),
-    ("second", 1.0),
-    ("seconds", 1.0),
-    ("m", 60.0),
-    ("min", 60.0),
-    ("minutes", 60.0),
-    ("h", 3600.0),
-    ("hour", 3600.0),
-    ("hours", 3600.0),
-    ("d", 86400.0),
-    ("day", 86400.0),
-    ("days", 86400.0),
-    ("w", 604_800.0),
-    ("week", 604_800.0),
-];
-
-/// Reads `40s`, `10min`, `3.1h`, `1h30min` as seconds.
-fn duration(text: &str) -> anyhow::Result<f64> {
-    let mut rest = text.trim();
-    let mut seconds = 0.0;
-    if rest.is_empty() {
-        bail!("it is empty: write a number and a unit, such as 40s, 10min or 3.1h");
-    }
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
-        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
-        let after = after.trim_start();
-        let end = after.find(|c: char| !c.is_ascii_alphabetic());
-        let (unit, left) = after.split_at(end.unwrap_or(after.len()));
-        let Ok(number) = number.parse::<f64>() else {
-            bail!("`{text}` is no duration: write a number and a unit, such as 40s, 10min or 3.1h");
-        };
-        if unit.is_empty() {
-            bail!("`{text}` has no unit: write {number}s, {number}min or {number}h");
-        }
-        let Some((_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            bail!("`{unit}` is no unit of time: write ms, s, min, h, d or w");
-        };
-        seconds += number * size;
-        rest = left.trim_start();
-    }
-    if !seconds.is_finite() {
-        bail!("`{text}` is too long");
-    }
-    Ok(seconds)
-}
-
-fn positive(text: &str) -> anyhow::Result<f64> {
-    match duration(text)? {
-        0.0 => bail!("`{text}` is no time: give more than 0"),
-        seconds => Ok(seconds),
-    }
-}
-
 fn beta(text: &str) -> anyhow::Result<f64> {
     match text.trim().parse::<f64>() {
         Ok(b) if (0.0..1.0).contains(&b) => Ok(b),
@@ -239,78 +195,35 @@ fn beta(text: &str) -> anyhow::Result<f64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used, reason = "a test says what is wrong by panicking")]
 mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
-        for (text, seconds) in [
-            ("40s", 40.0),
-            ("10min", 600.0),
-            ("10 min", 600.0),
-            ("3.1h", 11_160.0),
-            ("1h30min", 5400.0),
-            ("1week", 604_800.0),
-            ("250ms", 0.25),
-            ("0s", 0.0),
-        ] {
-            let read = duration(text).unwrap();
-            assert!((read - seconds).abs() < 1e-6, "{text}: {read}");
-        }
-        for text in [
-            "",
-            "40",
-            "s",
-            "-3s",
-            "1.2.3s",
-            "4 parsecs",
-            "1h30",
-            "NaNs",
-            "1e400s",
-        ] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-        assert!(positive("0s").is_err());
+    fn betas() {
         assert!(beta("1").is_err() && beta("0.95").is_ok() && beta("NaN").is_err());
     }
 
     #[test]
-    fn durations_for_people() {
-        for (seconds, text) in [
-            (0.25, "0.25 s"),
-            (2.0, "2 s"),
-            (59.4, "59.4 s"),
-            (59.9, "1 min"),
-            (1156.0, "19 min 16 s"),
-            (3599.9, "1 h"),
-            (11_160.0, "3 h 6 min"),
-            (604_800.0, "7 d"),
-        ] {
-            assert_eq!(shown(seconds), text);
-        }
-    }
-
-    #[test]
     fn bloom_in_words() {
-        let args = Args {
+        let args = |step_time| Args {
+            logs: Vec::new(),
+            kept: Kept::default(),
             save_time: 40.0,
             mtbf: 604_800.0,
             detect: 0.0,
             restart: 600.0,
             load: 0.0,
-            step_time: Some(105.0),
-            beta2: 0.95,
+            step_time,
+            beta2: None,
         };
-        let text = text(&args);
+        let text = text(&args(Some(105.0))).expect("no log to read");
         assert!(text.contains("= 66 steps"), "{text}");
         assert!(
             text.contains("save every 66 steps (the failures decide), keep the newest 17"),
             "{text}"
         );
-        let text = super::text(&Args {
-            step_time: None,
-            ..args
-        });
+        let text = super::text(&args(None)).expect("no log to read");
         assert!(text.contains("give --step-time"), "{text}");
     }
 }

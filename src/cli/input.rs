@@ -6,11 +6,13 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::cli::output::Progress;
+use crate::cli::times::{duration, positive};
 use whyspike::checkpoints::Given;
 use whyspike::detect::detect;
 use whyspike::diagnosis::{Diagnosis, Told, diagnose};
 use whyspike::features::{Value, feature};
 use whyspike::ingest::{self, Options};
+use whyspike::plan::Prices;
 use whyspike::replay::{OtherKind, OtherRun};
 use whyspike::resume::Framework;
 use whyspike::rules::RuleSet;
@@ -49,11 +51,9 @@ pub(super) struct Reading {
     pub(super) aliases: Option<PathBuf>,
 }
 
-/// Everything that a diagnosis takes.
-#[derive(Debug, Args)]
-pub(super) struct Input {
-    #[command(flatten)]
-    pub(super) reading: Reading,
+/// Which checkpoints there are.
+#[derive(Debug, Default, Args)]
+pub(super) struct Kept {
     /// Folder that the checkpoints are saved into; what is torn in it is not gone back to
     #[arg(long, value_name = "DIR", conflicts_with_all = ["checkpoint_steps", "checkpoint_every"])]
     checkpoints: Option<PathBuf>,
@@ -66,9 +66,30 @@ pub(super) struct Input {
     /// How many checkpoints are kept
     #[arg(long, value_name = "K", requires = "checkpoint_every", value_parser = clap::value_parser!(u64).range(1..))]
     keep: Option<u64>,
+}
+
+/// Everything that a diagnosis takes.
+#[derive(Debug, Args)]
+pub(super) struct Input {
+    #[command(flatten)]
+    pub(super) reading: Reading,
+    #[command(flatten)]
+    kept: Kept,
     /// Framework of the run, such as megatron-lm@0.17
     #[arg(long, value_name = "NAME[@VERSION]")]
     framework: Option<String>,
+    /// Time of a step, such as 12s; without it that of the log, where it is logged
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    step_time: Option<f64>,
+    /// Time until a stopped job trains again; without it 10min are assumed
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    restart_time: Option<f64>,
+    /// Number of GPUs of the job, for what each way to go on costs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    gpus: Option<u64>,
+    /// What one GPU costs for an hour
+    #[arg(long, value_name = "P", requires = "gpus", value_parser = price)]
+    gpu_hour_price: Option<f64>,
     /// Folder of rule files that are added to the built-in ones or replace them
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
@@ -82,6 +103,26 @@ pub(super) struct Input {
     /// Leave a piece of evidence out, to see what the verdict becomes
     #[arg(long, value_name = "[CAUSE/]ID")]
     without: Vec<String>,
+}
+
+impl Kept {
+    /// Where the inventory comes from.
+    pub(super) fn given(&self) -> anyhow::Result<Given> {
+        let given = (
+            &self.checkpoints,
+            &self.checkpoint_steps,
+            self.checkpoint_every,
+        );
+        Ok(match given {
+            (Some(folder), _, _) => Given::folder(folder).context("--checkpoints")?,
+            (_, Some(list), _) => Given::parse_steps(list).context("--checkpoint-steps")?,
+            (_, _, Some(every)) => Given::Every {
+                every,
+                keep: self.keep,
+            },
+            _ => Given::Nothing,
+        })
+    }
 }
 
 impl Reading {
@@ -179,32 +220,31 @@ impl Input {
     }
 
     fn told(&self) -> anyhow::Result<Told> {
-        let given = (
-            &self.checkpoints,
-            &self.checkpoint_steps,
-            self.checkpoint_every,
-        );
-        let checkpoints = match given {
-            (Some(folder), _, _) => Given::folder(folder).context("--checkpoints")?,
-            (_, Some(list), _) => Given::parse_steps(list).context("--checkpoint-steps")?,
-            (_, _, Some(every)) => Given::Every {
-                every,
-                keep: self.keep,
-            },
-            _ => Given::Nothing,
-        };
         Ok(Told {
-            checkpoints,
+            checkpoints: self.kept.given()?,
             framework: self.framework.as_deref().map(Framework::parse),
             others: self.others()?,
             assume: self.assumed()?,
             without: self.without.clone(),
+            prices: Prices {
+                step_time: self.step_time,
+                restart: self.restart_time,
+                gpus: self.gpus,
+                gpu_hour: self.gpu_hour_price,
+            },
         })
     }
 }
 
+fn price(text: &str) -> anyhow::Result<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(p) if p.is_finite() && p >= 0.0 => Ok(p),
+        _ => bail!("`{text}` is no price: give a number without a currency, such as 2.5"),
+    }
+}
+
 /// An incident is one of the loss or of the gradient norm: without either there is nothing to look at.
-fn holds_something(run: &Run) -> anyhow::Result<()> {
+pub(super) fn holds_something(run: &Run) -> anyhow::Result<()> {
     const SHOWN: usize = 12;
     if run.column("loss").is_some() || run.column("grad_norm").is_some() {
         return Ok(());

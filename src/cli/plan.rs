@@ -1,16 +1,16 @@
 //! `whyspike plan`: the plan alone, and the skip list as a file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use serde_json::json;
 
 use crate::cli::input::Input;
 use crate::cli::output;
 use whyspike::diagnosis::{Diagnosed, Diagnosis};
-use whyspike::report::{json as json_report, text};
+use whyspike::report::{json as json_report, skip_list as list, text};
+use whyspike::resume::{Framework, can_skip, frameworks};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -19,9 +19,13 @@ pub(super) struct Args {
     /// Number of the incident; without it the one with the highest excess
     #[arg(long, value_name = "N")]
     incident: Option<usize>,
-    /// Write the batches to skip to this file, as JSON
+    /// Write the batches to skip to this file
     #[arg(long, value_name = "FILE")]
     skip_list: Option<PathBuf>,
+    /// How to write them: json, or a framework's own flags or configuration, such as megatron-lm@0.17; without
+    /// --skip-list they are printed instead of the plan [default: json]
+    #[arg(long, value_name = "FORMAT", value_parser = skip_format)]
+    skip_format: Option<SkipFormat>,
     /// How to print the plan
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -31,6 +35,29 @@ pub(super) struct Args {
 enum Format {
     Text,
     Json,
+}
+
+/// How a skip list is written.
+#[derive(Debug, Clone)]
+enum SkipFormat {
+    Json,
+    Framework(Framework),
+}
+
+/// A name that is known, also of a framework that cannot skip: what it says of the ways out is the answer.
+fn skip_format(text: &str) -> anyhow::Result<SkipFormat> {
+    if text == "json" {
+        return Ok(SkipFormat::Json);
+    }
+    let framework = Framework::parse(text);
+    if frameworks().iter().any(|(n, _)| *n == framework.name) {
+        return Ok(SkipFormat::Framework(framework));
+    }
+    let able = frameworks().iter().map(|(n, _)| *n).filter(|n| can_skip(n));
+    bail!(
+        "the formats are json, {} (with @VERSION where it decides)",
+        able.collect::<Vec<_>>().join(", ")
+    )
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -43,8 +70,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::result(&nothing)?;
         return Ok(ExitCode::SUCCESS);
     };
-    if let Some(path) = &args.skip_list {
-        write_skip_list(path, which)?;
+    if args.skip_list.is_some() || args.skip_format.is_some() {
+        let list = skip_list(args.skip_format.as_ref(), &diagnosis, which)?;
+        let Some(path) = &args.skip_list else {
+            output::result(&list)?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        std::fs::write(path, list).with_context(|| path.display().to_string())?;
     }
     let printed = match args.format {
         Format::Text => text::render_plan(&diagnosis, which),
@@ -75,18 +107,14 @@ fn choose(d: &Diagnosis, asked: Option<usize>) -> anyhow::Result<Option<&Diagnos
     Ok(highest)
 }
 
-fn write_skip_list(path: &Path, x: &Diagnosed) -> anyhow::Result<()> {
-    let Some(skip) = &x.plan.skip else {
-        bail!("incident {} has no batches to skip: {}", x.id, x.plan.why);
+fn skip_list(
+    format: Option<&SkipFormat>,
+    d: &Diagnosis,
+    which: &Diagnosed,
+) -> anyhow::Result<String> {
+    let list = match format {
+        None | Some(SkipFormat::Json) => list::json(d, which),
+        Some(SkipFormat::Framework(framework)) => list::of_framework(d, which, framework),
     };
-    let list = json!({
-        "schema": 1,
-        "whyspike": env!("CARGO_PKG_VERSION"),
-        "incident": x.id,
-        "rollback_step": x.plan.rollback.as_ref().map(|r| r.step),
-        "steps": skip.steps,
-        "samples": skip.samples,
-        "batches": skip.batches,
-    });
-    std::fs::write(path, format!("{list:#}\n")).with_context(|| path.display().to_string())
+    list.map_err(anyhow::Error::msg)
 }

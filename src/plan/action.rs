@@ -1,7 +1,8 @@
 //! Whether to act at all: over, wait, go back, or stop.
 
-use crate::detect::{Incident, Kind, Shape, TRANSIENT_STEPS, growing, return_odds};
+use crate::detect::{HORIZON_STEPS, Incident, Kind, Shape, TRANSIENT_STEPS, growing, return_odds};
 use crate::plan::Situation;
+use crate::plan::strikes::Strikes;
 use crate::verdict::Outcome;
 
 /// What is advised.
@@ -34,12 +35,31 @@ impl Action {
 
 /// Attempts that met the same incident before a plan says stop: the third strike.
 const STRIKES: usize = 3;
-/// Onsets closer than this are the same place.
-const SAME_PLACE: u64 = 50;
 /// Posterior from which on bad data are skipped although the cause is not decided.
 const SKIP_ANYWAY: f64 = 0.3;
+
+/// What a way back would have.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    strikes: &'a Strikes,
+    /// A checkpoint to go back to.
+    checkpoint: bool,
+    /// Batches to leave out.
+    skip: bool,
+}
+
 /// The advice and its reason.
-pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
+pub(super) fn advise(
+    s: &Situation<'_>,
+    strikes: &Strikes,
+    checkpoint: bool,
+    skip: bool,
+) -> (Action, String) {
+    let way = Way {
+        strikes,
+        checkpoint,
+        skip,
+    };
     let i = s.incident;
     if i.signal != "loss" {
         return (
@@ -82,15 +102,15 @@ pub(super) fn advise(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, 
                 i.residual.map_or(0.0, |r| r.value)
             ),
         ),
-        Shape::LevelShift => settled(s, way_back, skip),
+        Shape::LevelShift => settled(s, way),
         _ if changed_on_purpose(s) => (
             Action::Wait,
             "the optimizer is quiet and the loss stays up, as after a change of data or settings: compare with what was \
              changed before anything is rolled back"
                 .to_owned(),
         ),
-        Shape::Divergent if !may_wait(s) => back(s, way_back, skip, &lost_reason(i)),
-        _ => wait(s),
+        Shape::Divergent if !may_wait(s) => back(s, way, &lost_reason(i)),
+        _ => wait(s, strikes),
     }
 }
 
@@ -122,15 +142,18 @@ fn may_wait(s: &Situation<'_>) -> bool {
     i.open && young && finite && !i.lost
 }
 
-fn wait(s: &Situation<'_>) -> (Action, String) {
+/// Steps after the onset at which the shape of an incident is looked at next, after so many: when a transient one would
+/// be back, long after that, and when it is given up.
+pub(super) fn decide_after(waited: u64) -> u64 {
+    let steps = [TRANSIENT_STEPS, 5 * TRANSIENT_STEPS];
+    let next = steps.into_iter().find(|s| waited <= *s);
+    next.unwrap_or(HORIZON_STEPS)
+}
+
+fn wait(s: &Situation<'_>, strikes: &Strikes) -> (Action, String) {
     let i = s.incident;
     let onset = s.run.steps[i.onset_row];
-    let base = if i.waited <= TRANSIENT_STEPS {
-        TRANSIENT_STEPS
-    } else {
-        5 * TRANSIENT_STEPS
-    };
-    let decide = onset + base;
+    let decide = onset + decide_after(i.waited);
     let (returned, of) = return_odds(i.waited);
     let odds = format!(
         "of {of} documented spikes that were still out after so long, {returned} came back by themselves \
@@ -139,10 +162,20 @@ fn wait(s: &Situation<'_>) -> (Action, String) {
     let later = s.run.attempts.len() > i.attempt as usize + 1;
     let ended = if later { "this attempt" } else { "the log" };
     let text = format!(
-        "{ended} ends {} steps after the onset: keep the checkpoint before {onset} and decide at {decide}; {odds}",
-        i.waited
+        "{ended} ends {} steps after the onset: keep the checkpoint before {onset} and decide at {decide}{}; {odds}",
+        i.waited,
+        met_before(strikes)
     );
     (Action::Wait, text)
+}
+
+/// What is due at the end of the wait, if other attempts met the incident too.
+fn met_before(strikes: &Strikes) -> &'static str {
+    match strikes.count {
+        0 | 1 => "",
+        2 => " (it was met before: then further back than last time, and with another remedy)",
+        _ => " (it was met twice before: then stop)",
+    }
 }
 
 fn lost_reason(i: &Incident) -> String {
@@ -162,7 +195,7 @@ fn lost_reason(i: &Incident) -> String {
     }
 }
 
-fn settled(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
+fn settled(s: &Situation<'_>, way: Way<'_>) -> (Action, String) {
     let residual = s.incident.residual.map_or(0.0, |r| r.value);
     let harmless = |c: &str| c == "config-change" || c == "bad-data";
     let state = match s.verdict.cause.as_deref() {
@@ -171,12 +204,8 @@ fn settled(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
         None => !s.verdict.leading().next().is_some_and(|(c, _)| harmless(c)) && large(s, residual),
     };
     if state && residual > 0.0 {
-        return back(
-            s,
-            way_back,
-            skip,
-            &format!("the loss settled {residual:.3} above its level"),
-        );
+        let reason = format!("the loss settled {residual:.3} above its level");
+        return back(s, way, &reason);
     }
     (
         Action::None,
@@ -186,33 +215,51 @@ fn settled(s: &Situation<'_>, way_back: bool, skip: bool) -> (Action, String) {
     )
 }
 
+/// On the second strike the reason says what follows from it.
+fn again(strikes: &Strikes, reason: &str) -> String {
+    if !strikes.again() {
+        return reason.to_owned();
+    }
+    let skipped = if strikes.skipped {
+        ", and leaving batches out did not help"
+    } else {
+        ""
+    };
+    format!(
+        "{reason}; it is the second attempt that met it at the same place{skipped}: further back than before, and with \
+         another remedy"
+    )
+}
+
 /// Whether a shift is more than 5 % of the level: far above what mixtures drift by themselves.
 fn large(s: &Situation<'_>, residual: f64) -> bool {
     const LARGE: f64 = 0.05;
     residual > LARGE * s.incident.level.value.abs()
 }
 
-fn back(s: &Situation<'_>, way_back: bool, skip: bool, reason: &str) -> (Action, String) {
-    let strikes = strikes(s);
-    if strikes >= STRIKES {
+fn back(s: &Situation<'_>, way: Way<'_>, reason: &str) -> (Action, String) {
+    if way.strikes.count >= STRIKES {
         return (
             Action::Stop,
             format!(
-                "{reason}; {strikes} attempts met it at the same place: change something before going back again"
+                "{reason}; {} attempts met it at the same place: change something before going back again",
+                way.strikes.count
             ),
         );
     }
-    if !way_back && s.inventory.checkpoints.is_empty() {
-        return (Action::Rollback, reason.to_owned());
+    let reason = again(way.strikes, reason);
+    if !way.checkpoint && s.inventory.checkpoints.is_empty() {
+        return (Action::Rollback, reason);
     }
-    if !way_back {
+    if !way.checkpoint {
         return (
             Action::Stop,
             format!("{reason}, and there is no checkpoint to go back to"),
         );
     }
     let bad_data = s.verdict.posterior_of("bad-data");
-    let skips = skip && (s.verdict.cause.as_deref() == Some("bad-data") || bad_data >= SKIP_ANYWAY);
+    let skips =
+        way.skip && (s.verdict.cause.as_deref() == Some("bad-data") || bad_data >= SKIP_ANYWAY);
     if skips {
         return (
             Action::RollbackAndSkip,
@@ -225,20 +272,4 @@ fn back(s: &Situation<'_>, way_back: bool, skip: bool, reason: &str) -> (Action,
         "; the cause is not decided: pick the change with care"
     };
     (Action::Rollback, format!("{reason}{doubt}"))
-}
-
-/// Attempts, this one included, whose incident began at the same place.
-fn strikes(s: &Situation<'_>) -> usize {
-    let onset = s.run.steps[s.incident.onset_row];
-    let mut attempts: Vec<u32> = s
-        .incidents
-        .iter()
-        .filter(|i| i.signal == "loss" && i.attempt <= s.incident.attempt)
-        .filter(|i| {
-            s.run.steps[i.onset_row].abs_diff(onset) <= SAME_PLACE && i.shape == Shape::Divergent
-        })
-        .map(|i| i.attempt)
-        .collect();
-    attempts.dedup();
-    attempts.len()
 }

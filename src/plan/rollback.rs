@@ -3,11 +3,13 @@
 use crate::baseline::median_of;
 use crate::checkpoints::{Checkpoint, gone_at};
 use crate::detect::lineage;
+use crate::plan::health::{Health, Past};
+use crate::plan::strikes::Strikes;
 use crate::plan::{Rollback, Situation};
 use crate::rules::Target;
 
 /// A checkpoint that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// Its step.
     pub step: u64,
@@ -15,12 +17,12 @@ pub struct Candidate {
     pub fits: bool,
     /// Why, or why not.
     pub why: String,
+    /// The state that it holds, as far as the log tells.
+    pub health: Health,
 }
 
 /// Steps before the onset that are kept between it and any checkpoint (rules/SOURCES.md).
 const LEAST_MARGIN: u64 = 20;
-/// Memories of Adam after an incident during which a checkpoint carries its traces (rules/SOURCES.md).
-const CONTAMINATED_MEMORIES: f64 = 5.0;
 /// Candidates that a plan lists.
 const LISTED: usize = 6;
 
@@ -33,14 +35,27 @@ struct Reach {
     why: String,
 }
 
-/// The way back, the candidates, and why there is none.
-pub(super) fn choose(s: &Situation<'_>) -> (Option<Rollback>, Vec<Candidate>, Option<String>) {
-    let reach = reach(s);
+/// What was looked at, and what came of it.
+pub(super) struct Choice {
+    /// Updates done at the newest checkpoint that would be old enough.
+    pub(super) wanted: u64,
+    /// The way back.
+    pub(super) rollback: Option<Rollback>,
+    /// The checkpoints looked at.
+    pub(super) candidates: Vec<Candidate>,
+    /// Why there is no way back.
+    pub(super) no_way: Option<String>,
+}
+
+/// Looks at all checkpoints.
+pub(super) fn choose(s: &Situation<'_>, strikes: &Strikes) -> Choice {
+    let reach = reach(s, strikes);
+    let past = Past::of(s);
     let mut candidates: Vec<Candidate> = s
         .inventory
         .checkpoints
         .iter()
-        .map(|c| candidate(s, &reach, c))
+        .map(|c| candidate(s, &reach, &past, c))
         .collect();
     // A step that was saved twice is as good as the better of the two, which the inventory has first.
     candidates.dedup_by_key(|c| c.step);
@@ -48,7 +63,10 @@ pub(super) fn choose(s: &Situation<'_>) -> (Option<Rollback>, Vec<Candidate>, Op
     let best = candidates.iter().find(|c| c.fits);
     let nearer = || {
         candidates.iter().find(|c| {
-            c.step <= reach.before_onset && dirty(s, c.step).is_none() && sound(s, c.step).is_some()
+            c.step <= reach.before_onset
+                && past.dirty(c.step).is_none()
+                && c.health.fault().is_none()
+                && sound(s, c.step).is_some()
         })
     };
     let (chosen, why) = match best {
@@ -74,13 +92,19 @@ pub(super) fn choose(s: &Situation<'_>) -> (Option<Rollback>, Vec<Candidate>, Op
     candidates.retain(|c| {
         c.fits
             || c.step > reach.wanted.saturating_sub(1)
-            || dirty(s, c.step).is_some()
+            || past.dirty(c.step).is_some()
+            || c.health.fault().is_some()
             || sound(s, c.step).is_none()
     });
     candidates.sort_by_key(|c| (c.step.abs_diff(reach.wanted), c.step));
     candidates.truncate(LISTED);
     candidates.sort_by_key(|c| std::cmp::Reverse(c.step));
-    (rollback, candidates, no_way)
+    Choice {
+        wanted: reach.wanted,
+        rollback,
+        candidates,
+        no_way,
+    }
 }
 
 fn lost(s: &Situation<'_>, step: u64) -> u64 {
@@ -110,14 +134,20 @@ fn no_way(s: &Situation<'_>, reach: &Reach) -> String {
     )
 }
 
-fn candidate(s: &Situation<'_>, reach: &Reach, checkpoint: &Checkpoint) -> Candidate {
+fn candidate(
+    s: &Situation<'_>,
+    reach: &Reach,
+    past: &Past<'_>,
+    checkpoint: &Checkpoint,
+) -> Candidate {
     let step = checkpoint.step;
+    let health = past.health(step);
     let onset = s.run.updates_after(s.first_departure());
     let (fits, why) = if let Some(why) = unusable(checkpoint) {
         (false, why)
     } else if step > reach.before_onset {
         (false, "after the first departure".to_owned())
-    } else if let Some(why) = dirty(s, step) {
+    } else if let Some(why) = past.dirty(step).or_else(|| health.fault()) {
         (false, why)
     } else if step > reach.wanted {
         (
@@ -130,7 +160,12 @@ fn candidate(s: &Situation<'_>, reach: &Reach, checkpoint: &Checkpoint) -> Candi
             format!("{} steps before the first departure", onset - step),
         )
     };
-    Candidate { step, fits, why }
+    Candidate {
+        step,
+        fits,
+        why,
+        health,
+    }
 }
 
 /// Why training cannot be resumed from a checkpoint, if its files show it.
@@ -157,34 +192,7 @@ fn gone(s: &Situation<'_>, step: u64) -> Option<String> {
     ))
 }
 
-/// Why a checkpoint carries traces of an earlier incident of the same history, if it does.
-fn dirty(s: &Situation<'_>, step: u64) -> Option<String> {
-    let (memory, _) = s.memory();
-    let after = (CONTAMINATED_MEMORIES * memory) as u64;
-    let earlier = s.incidents.iter().filter(|i| {
-        i.attempt <= s.incident.attempt && i.onset_row < s.incident.onset_row && i.signal == "loss"
-    });
-    let within = |i: &&crate::detect::Incident| {
-        let from = s.run.updates_after(s.run.steps[i.onset_row]);
-        let end = i.return_row.or(i.peak_row).unwrap_or(i.onset_row);
-        let until = s.run.updates_after(s.run.steps[end]) + after;
-        kept(s, i) && step >= from && step < until
-    };
-    let found = earlier.into_iter().find(within)?;
-    let onset = s.run.steps[found.onset_row];
-    Some(format!(
-        "within {after} steps after the incident at {onset}: the second moment still carries it"
-    ))
-}
-
-/// Whether an earlier incident is part of the history that this attempt builds on.
-fn kept(s: &Situation<'_>, earlier: &crate::detect::Incident) -> bool {
-    let attempt = &s.run.attempts[s.incident.attempt as usize];
-    earlier.attempt == attempt.index
-        || s.run.steps[earlier.onset_row] < s.run.steps[attempt.rows.start]
-}
-
-fn reach(s: &Situation<'_>) -> Reach {
+fn reach(s: &Situation<'_>, strikes: &Strikes) -> Reach {
     let first = s.first_departure();
     let before_onset = s.run.updates_after(first).saturating_sub(1);
     let causes = s.likely_causes();
@@ -217,6 +225,14 @@ fn reach(s: &Situation<'_>) -> Reach {
             wanted = reach;
             why = format!("{} {what}, as {cause} asks{beta}", ahead(margin));
         }
+    }
+    // The same way back led to the same place: this one must be longer.
+    if let Some(from) = strikes
+        .from
+        .filter(|from| strikes.again() && *from <= wanted)
+    {
+        wanted = from.saturating_sub(1);
+        why = format!("before {from}, from where it was met again");
     }
     Reach {
         wanted,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::detect::{Incident, Over, return_odds};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value as Feature;
-use crate::plan::Plan;
+use crate::plan::{Cost, Health, Plan, Price, Reading, Source};
 use crate::replay::{Data, Replay};
 use crate::verdict::Verdict;
 
@@ -258,7 +258,7 @@ fn plan(p: &Plan) -> Value {
     let candidates: Vec<Value> = p
         .candidates
         .iter()
-        .map(|c| json!({ "step": c.step, "fits": c.fits, "why": c.why }))
+        .map(|c| json!({ "step": c.step, "fits": c.fits, "why": c.why, "health": health(&c.health) }))
         .collect();
     json!({
         "action": p.action.name(),
@@ -268,5 +268,46 @@ fn plan(p: &Plan) -> Value {
         "skip": skip,
         "change": if p.change.is_empty() { Value::Null } else { json!(p.change.join("; ")) },
         "resume": resume,
+        "cost": cost(&p.cost),
     })
+}
+
+fn health(h: &Health) -> Value {
+    let reading = |r: &Reading| {
+        let value = json!({ "value": number(Some(r.value)), "level": number(Some(r.level)),
+            "sd": number(Some(r.sd)) });
+        (r.signal.to_owned(), value)
+    };
+    let mut out: Map<String, Value> = h.readings.iter().map(reading).collect();
+    out.insert("clean_for_steps".to_owned(), json!(h.clean_for));
+    Value::Object(out)
+}
+
+fn cost(c: &Cost) -> Value {
+    let source = c.step_time.map(|(_, source)| match source {
+        Source::Told => "told",
+        Source::Logged => "logged",
+        Source::Clock => "clock",
+    });
+    let wait = c.wait.map(|w| {
+        json!({ "until_step": w.until, "returned": w.returned.0, "of": w.returned.1, "cost": price(&w.price),
+            "expected": w.expected.as_ref().map(price) })
+    });
+    json!({
+        "step_time": number(c.step_time.map(|(t, _)| t)),
+        "step_time_from": source,
+        "restart_time": number(Some(c.restart)),
+        "restart_time_assumed": c.restart_assumed,
+        "gpus": c.gpus,
+        "wait": wait,
+        "rollback": c.rollback.as_ref().map(price),
+        "stop": c.stop.as_ref().map(price),
+        "standing_hour": number(c.standing),
+    })
+}
+
+/// Steps, and what they come to.
+fn price(p: &Price) -> Value {
+    json!({ "steps": number(Some(p.steps)), "hours": number(p.hours), "gpu_hours": number(p.gpu_hours),
+        "money": number(p.money) })
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
+use crate::plan::{Action, Plan};
+use crate::report::cost;
 use crate::report::words::{self, span};
 use crate::verdict::Outcome;
 
@@ -77,6 +79,13 @@ fn plan(out: &mut String, x: &Diagnosed) {
     for change in &p.change {
         let _ = writeln!(out, "- **Change:** {change}");
     }
+    let costs = cost::lines(p);
+    if costs.len() > 1 {
+        let ways = costs.iter().skip(1);
+        let ways: Vec<String> = ways.map(|(way, text)| format!("{way}: {text}")).collect();
+        let _ = writeln!(out, "- **Cost:** {}. {}", costs[0].1, ways.join(". "));
+    }
+    candidates(out, p);
     if let Some(r) = &p.resume {
         if let Some(command) = &r.command {
             let _ = writeln!(out, "\n```sh\n{command}\n```");
@@ -85,6 +94,26 @@ fn plan(out: &mut String, x: &Diagnosed) {
             let _ = writeln!(out, "- {caveat}");
         }
     }
+}
+
+/// The checkpoints looked at, where it comes to going back.
+fn candidates(out: &mut String, p: &Plan) {
+    if p.candidates.is_empty() || p.action == Action::None {
+        return;
+    }
+    let _ = writeln!(out, "\n| checkpoint | | why | state |\n|---|---|---|---|");
+    for c in &p.candidates {
+        let mark = if c.fits { "ok" } else { "no" };
+        let state = words::health(&c.health);
+        let state = state.trim_start_matches("; ");
+        let _ = writeln!(
+            out,
+            "| {} | {mark} | {} | {state} |",
+            c.step,
+            c.why.replace('|', "\\|")
+        );
+    }
+    out.push('\n');
 }
 
 fn evidence(out: &mut String, x: &Diagnosed) {

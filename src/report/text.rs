@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::plan::{Action, Plan};
+use crate::report::cost;
 use crate::report::words::{self, span};
 use crate::rules::Finding;
 use crate::verdict::{Outcome, UNKNOWN};
@@ -139,15 +140,40 @@ fn plan(out: &mut String, p: &Plan, whole: bool) {
         }
     }
     resume(out, p, acts || whole);
+    if acts || whole || matches!(p.action, Action::Wait | Action::Stop) {
+        costs(out, p);
+    }
     if whole {
         for (n, c) in p.candidates.iter().enumerate() {
             let mark = if c.fits { "ok" } else { "no" };
             labelled(
                 out,
                 if n == 0 { "looked at" } else { "" },
-                &format!("{:>8} {mark}  {}", c.step, c.why),
+                &format!(
+                    "{:>8} {mark}  {}{}",
+                    c.step,
+                    c.why,
+                    words::health(&c.health)
+                ),
             );
         }
+    }
+}
+
+/// Without a way back and nothing to wait for there is nothing to tell.
+fn costs(out: &mut String, p: &Plan) {
+    let lines = cost::lines(p);
+    if lines.len() < 2 {
+        return;
+    }
+    for (n, (way, text)) in lines.iter().enumerate() {
+        let lead = if way.is_empty() {
+            String::new()
+        } else {
+            format!("{way}: ")
+        };
+        let label = if n == 0 { "cost" } else { "" };
+        labelled(out, label, &format!("{lead}{text}"));
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::detect::{Incident, Over, Shape};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value;
-use crate::plan::Action;
+use crate::plan::{Action, Health};
 use crate::replay::{Data, Replay, SAME};
 use crate::rules::Finding;
 use crate::verdict::{Outcome, Separating, Verdict};
@@ -193,6 +193,22 @@ pub(super) fn action(a: Action) -> &'static str {
         Action::RollbackAndSkip => "go back and skip",
         Action::Stop => "stop",
     }
+}
+
+/// The state at a checkpoint, after a semicolon; nothing if nothing is known.
+pub(super) fn health(h: &Health) -> String {
+    let readings = h.readings.iter();
+    let mut parts: Vec<String> = readings
+        .map(|r| format!("{} {:+.1} sd", r.words, r.sd))
+        .collect();
+    parts.extend(
+        h.clean_for
+            .map(|n| format!("{n} steps after the traces of the incident before")),
+    );
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("; {}", parts.join(", "))
 }
 
 /// A likelihood ratio.

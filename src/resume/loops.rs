@@ -440,6 +440,25 @@ fn trained(name: &str, world: &World, command: &str) -> Vec<Trained> {
     }
 }
 
+/// A skip list alone, typed after what loads the checkpoint of the same framework.
+fn typed(name: &str, checkpoint: u64, list: &str) -> String {
+    let before_each = |lead: String| {
+        let lines = list.lines().map(|l| format!("{lead} {l}"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    match name.split('@').next().unwrap_or(name) {
+        "megatron-lm" => before_each(format!("... --ckpt-step {checkpoint}")),
+        "megatron-bridge" => before_each(format!("... checkpoint.ckpt_step={checkpoint}")),
+        "olmo" | "olmo-core" => before_each(format!("load_path=\"step{checkpoint}\"")),
+        "megatron-deepspeed"
+        | "bigscience"
+        | "argonne-megatron-deepspeed"
+        | "glm-130b"
+        | "internevo" => format!("what loads {checkpoint}\n{list}"),
+        _ => list.to_owned(),
+    }
+}
+
 const WINDOW: &[&str] = &[
     "megatron-lm",
     "megatron-lm@0.16",
@@ -676,6 +695,24 @@ proptest! {
             let fragment = skip_fragment(Some(&Framework::parse(name)), &request).expect("a fragment");
             let command = command(name, &request);
             prop_assert!(fragment.lines().all(|l| command.contains(l)), "{}: {} in {}", name, fragment, command);
+        }
+    }
+
+    /// What `--skip-format` prints, read back by the loop of each framework that can skip.
+    #[test]
+    fn the_skip_alone_leaves_out_what_was_planned((world, request) in planned()) {
+        let (first, last) = request.skip.expect("planned");
+        let window = items(&world, first, last);
+        let prefix = items(&world, world.checkpoint + 1, last);
+        for name in WINDOW.iter().chain(PREFIX).chain(EITHER) {
+            let list = skip_fragment(Some(&Framework::parse(name)), &request).expect("a list");
+            let all = trained(name, &world, &typed(name, world.checkpoint, &list));
+            prop_assert!(!all.is_empty(), "{}", name);
+            for (n, t) in all.iter().enumerate() {
+                let jumps = PREFIX.contains(name) || (EITHER.contains(name) && n == 0);
+                let planned = if jumps { &prefix } else { &window };
+                prop_assert_eq!(&t.left_out(&world), planned, "{}: {}", name, list);
+            }
         }
     }
 

@@ -17,7 +17,7 @@ fn whyspike(args: &[&str]) -> Command {
 }
 
 /// What a command that works prints; it must say nothing on standard error.
-fn stdout(args: &[&str]) -> String {
+pub(crate) fn stdout(args: &[&str]) -> String {
     let out = whyspike(args).output().expect("it runs");
     let (text, error) = (
         String::from_utf8(out.stdout).unwrap(),
@@ -36,7 +36,7 @@ fn stdout(args: &[&str]) -> String {
 }
 
 /// The one line that a command prints which cannot run.
-fn fails(args: &[&str]) -> String {
+pub(crate) fn fails(args: &[&str]) -> String {
     let out = whyspike(args).output().expect("it runs");
     let (text, error) = (
         String::from_utf8(out.stdout).unwrap(),
@@ -55,13 +55,13 @@ fn fails(args: &[&str]) -> String {
     error
 }
 
-fn json(args: &[&str]) -> Value {
+pub(crate) fn json(args: &[&str]) -> Value {
     serde_json::from_str(&stdout(args)).expect("JSON")
 }
 
-const BAD_DATA: &str = "fixtures/runs/bad-data/log.jsonl.gz";
-const KEPT: &str = "100,200,300,400,500,600,700,800";
-const BLOOM: &str = "fixtures/runs/bloom-176b/spike-2022-04-12.log";
+pub(crate) const BAD_DATA: &str = "fixtures/runs/bad-data/log.jsonl.gz";
+pub(crate) const KEPT: &str = "100,200,300,400,500,600,700,800";
+pub(crate) const BLOOM: &str = "fixtures/runs/bloom-176b/spike-2022-04-12.log";
 
 // ---- reports ----
 
@@ -392,6 +392,20 @@ fn a_skip_list_that_cannot_be_is_an_error() {
         folder.path().join("absent/skip.json").to_str().unwrap(),
     ]);
     assert!(fails(&["plan", BAD_DATA, "--incident", "99"]).contains("no incident 99"));
+    let error = fails(&["plan", BAD_DATA, "--skip-format", "megatron-lm"]);
+    assert!(
+        error.contains("no way back") && error.contains("--checkpoint-steps"),
+        "{error}"
+    );
+    let out = whyspike(&["plan", BAD_DATA, "--skip-format", "yaml"])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    assert!(
+        error.contains("the formats are json, megatron-lm, ") && !error.contains("torchtitan"),
+        "{error}"
+    );
 }
 
 // ---- ingest ----

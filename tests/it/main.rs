@@ -7,10 +7,12 @@
 )]
 
 mod aliases;
+mod cadence;
 mod cases;
 mod check;
 mod cli;
 mod contributing;
+mod costs;
 mod detect;
 mod diagnose;
 mod events;
@@ -26,5 +28,7 @@ mod properties;
 mod readings;
 mod rules;
 mod semantics;
+mod skip_list;
 mod support;
+mod wayback;
 mod written;

@@ -89,6 +89,63 @@ proptest! {
         prop_assert_eq!(order.update_of(total), None);
     }
 
+    /// Rows that are missing, as of steps that were left out, and a restart that repeats steps change nothing: each step
+    /// reads what it reads, and each sample has its step.
+    #[test]
+    fn holes_and_restarts_keep_the_identity(
+        batches in ramps(), base in 0_u64..2, hole in any::<prop::sample::Index>(), length in 1_usize..6,
+        back in any::<prop::sample::Index>(),
+    ) {
+        let count = batches.len();
+        let from = hole.index(count);
+        // A ramp within a hole leaves no trace but the sum: ranges are rounded outwards there.
+        let until = (from + length).min(count);
+        let flat = batches[from.saturating_sub(1)..(until + 1).min(count)].windows(2).all(|w| w[0] == w[1]);
+        prop_assume!(flat && from > 1 && until < count);
+        let ends: Vec<u64> = batches.iter().scan(0, |sum, b| { *sum += b; Some(*sum) }).collect();
+        let again = 2 + back.index(count - 2);
+        let mut rows = Rows::default();
+        let (column, loss) = (rows.slot("consumed_samples"), rows.slot("loss"));
+        for i in (0..count).chain(again..count).filter(|i| !(from..until).contains(i)) {
+            rows.begin(i as u64 + base);
+            rows.set(column, ends[i] as f64);
+            rows.set(loss, 2.0);
+        }
+        let run = built(rows, BuildOptions { step_base: Some(base), ..BuildOptions::default() });
+        let order = DataOrder::of(&run, run.attempts.last().expect("an attempt")).expect("the order");
+        for i in 2..count {
+            let (first, update) = (ends[i - 1], i as u64 + 1);
+            prop_assert_eq!(order.samples_of(update, update), Some((first, ends[i])));
+            prop_assert_eq!((order.update_of(first), order.update_of(ends[i] - 1)), (Some(update), Some(update)));
+        }
+    }
+
+    /// A counter of the samples of an epoch begins anew: the last epoch is told, in its own numbers, and no earlier one.
+    #[test]
+    fn a_counter_that_begins_anew_is_not_mixed_up(
+        batch in 1_u64..20, steps in 3_u64..12, epochs in 2_u64..5, base in 0_u64..2,
+    ) {
+        let mut rows = Rows::default();
+        let (column, loss) = (rows.slot("consumed_samples"), rows.slot("loss"));
+        for n in 0..steps * epochs {
+            rows.begin(n + base);
+            rows.set(column, ((n % steps + 1) * batch) as f64);
+            rows.set(loss, 2.0);
+        }
+        let order = order(&built(rows, BuildOptions { step_base: Some(base), ..BuildOptions::default() }));
+        let start = steps * (epochs - 1);
+        for update in 1..=steps * epochs {
+            let got = order.samples_of(update, update);
+            if update > start + 1 {
+                let first = (update - 1 - start) * batch;
+                prop_assert_eq!(got, Some((first, first + batch)));
+                prop_assert_eq!(order.update_of(first), Some(update));
+            } else {
+                prop_assert_eq!(got, None);
+            }
+        }
+    }
+
     #[test]
     fn stretches_add_up(batches in ramps(), base in 0_u64..2, cut in any::<prop::sample::Index>()) {
         let run = ramp(&batches, base, 1, true);
