@@ -11,7 +11,7 @@ use crate::plan::{Plan, Prices, Situation, plan};
 use crate::replay::{OtherRun, Replay, known, pairs};
 use crate::resume::Framework;
 use crate::rules::RuleSet;
-use crate::run::Run;
+use crate::run::{Run, clipped};
 use crate::verdict::{Verdict, decide};
 
 /// What a diagnosis may be told besides the run.
@@ -83,7 +83,8 @@ const ASKED_FOR: [&str; 9] = [
 ];
 
 /// Diagnoses a run.
-pub fn diagnose(run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
+pub fn diagnose(mut run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
+    clipped::rename(&mut run);
     let Found {
         incidents: found,
         changes,

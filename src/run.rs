@@ -3,7 +3,7 @@
 mod align;
 mod budget;
 mod builder;
-mod clipped;
+pub(crate) mod clipped;
 mod column;
 mod join;
 mod printable;

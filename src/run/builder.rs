@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::clipped;
 use crate::run::join::{self, Piece};
 use crate::run::printable;
 use crate::run::renames;
@@ -435,7 +434,6 @@ fn assemble(mut joined: Joined, layout: &Layout, options: &BuildOptions) -> Run 
     let logged = joined.interval.as_ref().map(|c| c.take(&layout.keep));
     run.intervals = intervals(&run, logged.as_ref(), options.averaged);
     run.meta = meta(&run, joined.sources, joined.facts, options);
-    clipped::rename(&mut run);
     run.events = events(&run, &joined.marks, layout);
     run.losses = joined.losses;
     run.losses.sort();

@@ -18,8 +18,8 @@ const ROUNDING: f64 = 2e-3;
 const FEWEST: usize = 20;
 const SHARE: f64 = 0.05;
 
-/// Calls a column of gradient norms what it is if it was logged after clipping.
-pub(super) fn rename(run: &mut Run) {
+/// Calls a column of gradient norms what it is if it was logged after clipping. A store keeps the name of the log.
+pub(crate) fn rename(run: &mut Run) {
     let Some(norms) = run.column("grad_norm") else {
         return;
     };
