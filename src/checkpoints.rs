@@ -123,11 +123,19 @@ fn listed(steps: impl Iterator<Item = u64>, origin: Origin) -> Inventory {
     }
 }
 
+/// Checkpoints that are listed where only their spacing is told. Of more, every so-many-th is.
+const MOST_SPACED: u64 = 200_000;
+
 /// Multiples of `every` up to the last update of the log, the last `keep` of them.
 fn spaced(run: &Run, every: u64, keep: Option<u64>) -> impl Iterator<Item = u64> {
     let last = run.steps.last().map_or(0, |s| run.updates_after(*s)) / every.max(1);
     let first = keep.map_or(1, |k| (last + 1).saturating_sub(k).max(1));
-    (first..=last).map(move |n| n * every)
+    let stride = (last + 1)
+        .saturating_sub(first)
+        .div_ceil(MOST_SPACED)
+        .max(1);
+    let stride = usize::try_from(stride).unwrap_or(usize::MAX);
+    (first..=last).step_by(stride).map(move |n| n * every)
 }
 
 fn logged(run: &Run) -> Inventory {

@@ -1,8 +1,10 @@
 //! Faults that were once found, each as its whole kind.
 
 use crate::support::*;
+use whyspike::checkpoints::Given;
 use whyspike::data_order::DataOrder;
 use whyspike::detect::{Shape, detect};
+use whyspike::diagnosis::{Told, diagnose};
 use whyspike::plan::Action;
 use whyspike::run::{BuildOptions, Rows};
 
@@ -18,6 +20,36 @@ fn a_return_that_a_hole_hides_takes_no_after_shocks() {
         return;
     };
     assert!(detect(&read(log)).iter().any(|i| i.attempt == 2));
+}
+
+/// A spacing that the steps of the log make trillions of checkpoints of: those that are listed exist, and reach its end.
+#[test]
+fn a_spacing_far_below_the_steps_ends() {
+    for (last, every) in [(1_772_366_400_000_u64, 1_u64), (1 << 52, 1000)] {
+        let mut curve = late(3, 600);
+        for (step, n) in curve.steps.iter_mut().zip(0..) {
+            *step = last - 599 + n;
+        }
+        curve.raise(last - 100, 2.0);
+        let told = Told {
+            checkpoints: Given::Every { every, keep: None },
+            ..Told::default()
+        };
+        let d = diagnose(curve.run(), &RULES, &told);
+        let listed = &d.inventory.checkpoints;
+        assert!(
+            listed.len() <= 200_000 && listed.len() > 100_000,
+            "{}",
+            listed.len()
+        );
+        assert!(
+            listed
+                .iter()
+                .all(|c| c.step.is_multiple_of(every) && c.step <= last)
+        );
+        let gap = last / 100_000;
+        assert!(listed.last().is_some_and(|c| last - c.step <= gap));
+    }
 }
 
 /// What a table calls its columns is shown in one line, whatever the names hold.
