@@ -21,8 +21,9 @@ use crate::run::{Column, Run};
 use crate::signal::{SIGNALS, Signal, signal};
 use crate::store::{StoreError, arrays, footer};
 
-/// Rows of a row group: some megabytes a column, so that readers can take columns and stretches apart.
-const GROUP: usize = 256 * 1024;
+/// Rows of a row group: a megabyte a column, so that readers can take columns and stretches apart, and little is held while
+/// it is encoded.
+const GROUP: usize = 128 * 1024;
 /// Rows that one core encodes alone, and for which setting up a better compressor takes longer than compressing.
 const FEW: usize = 16 * 1024;
 /// Higher levels gain a few per cent on floats and take several times as long.
