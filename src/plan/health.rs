@@ -71,17 +71,15 @@ impl Health {
     }
 }
 
-/// The incidents whose traces a checkpoint of this history may hold, and the rows of the history.
+/// The incidents whose traces a checkpoint of this history may hold.
 pub(super) struct Past<'a> {
     s: &'a Situation<'a>,
-    rows: Vec<usize>,
     /// Onset step, and the updates from and until which a checkpoint is contaminated.
     windows: Vec<(u64, u64, u64)>,
 }
 
 impl<'a> Past<'a> {
     pub(super) fn of(s: &'a Situation<'a>) -> Self {
-        let attempt = &s.run.attempts[s.incident.attempt as usize];
         let after = contaminated_for(s);
         let earlier = s.incidents.iter().filter(|i| {
             i.attempt <= s.incident.attempt
@@ -97,7 +95,6 @@ impl<'a> Past<'a> {
         };
         Self {
             s,
-            rows: lineage(s.run, attempt).0,
             windows: earlier.map(window).collect(),
         }
     }
@@ -124,20 +121,33 @@ impl<'a> Past<'a> {
         }
     }
 
+    /// The last rows of the history that a checkpoint of a step has seen.
+    fn rows_until(&self, step: u64) -> Vec<usize> {
+        let run = self.s.run;
+        let attempt = &run.attempts[self.s.incident.attempt as usize];
+        let seen = |row: &usize| run.updates_after(run.steps[*row]) <= step;
+        let own = &run.steps[attempt.rows.clone()];
+        let end = attempt.rows.start + own.partition_point(|s| run.updates_after(*s) <= step);
+        if end - attempt.rows.start >= LEVEL + RISE {
+            return (end - LEVEL - RISE..end).collect();
+        }
+        // Only early in an attempt the rows of those before it count.
+        let mut rows = lineage(run, attempt).0;
+        rows.truncate(rows.partition_point(seen));
+        rows.split_off(rows.len().saturating_sub(LEVEL + RISE))
+    }
+
     fn reading(&self, signal: &'static str, words: &'static str, step: u64) -> Option<Reading> {
         let run = self.s.run;
         let column = run.column(signal)?;
         let rate = run
             .column("learning_rate")
             .filter(|_| signal == "update_norm");
-        let end = self
-            .rows
-            .partition_point(|r| run.updates_after(run.steps[*r]) <= step);
-        let last = *self.rows.get(end.checked_sub(1)?)?;
+        let rows = self.rows_until(step);
+        let last = *rows.last()?;
         if step - run.updates_after(run.steps[last]) > NEAR.max(3 * run.spacing()) {
             return None;
         }
-        let rows = &self.rows[end.saturating_sub(LEVEL + RISE)..end];
         // What the learning rate explains of an update is no departure.
         let value = |row: usize| {
             let v = column.finite(row).filter(|v| *v > 0.0)?;

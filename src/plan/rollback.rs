@@ -47,32 +47,25 @@ pub(super) struct Choice {
     pub(super) no_way: Option<String>,
 }
 
-/// Looks at all checkpoints.
+/// Looks at the checkpoints. The state of one is only measured where it decides or is listed: a log of a million steps
+/// has thousands of them for every incident.
 pub(super) fn choose(s: &Situation<'_>, strikes: &Strikes) -> Choice {
     let reach = reach(s, strikes);
     let past = Past::of(s);
-    let mut candidates: Vec<Candidate> = s
-        .inventory
-        .checkpoints
-        .iter()
-        .map(|c| candidate(s, &reach, &past, c))
-        .collect();
-    // A step that was saved twice is as good as the better of the two, which the inventory has first.
-    candidates.dedup_by_key(|c| c.step);
-    candidates.reverse();
-    let best = candidates.iter().find(|c| c.fits);
-    let nearer = || {
-        candidates.iter().find(|c| {
-            c.step <= reach.before_onset
-                && past.dirty(c.step).is_none()
-                && c.health.fault().is_none()
-                && sound(s, c.step).is_some()
-        })
+    let checkpoints = &s.inventory.checkpoints;
+    let until = |step: u64| {
+        let end = checkpoints.partition_point(|c| c.step <= step);
+        checkpoints[..end].iter().rev()
     };
-    let (chosen, why) = match best {
+    let clean = |c: &&Checkpoint| {
+        unusable(c).is_none()
+            && past.dirty(c.step).is_none()
+            && past.health(c.step).fault().is_none()
+    };
+    let (chosen, why) = match until(reach.wanted).find(clean) {
         Some(c) => (Some(c.step), format!("newest checkpoint {}", reach.why)),
         None => (
-            nearer().map(|c| c.step),
+            until(reach.before_onset).find(clean).map(|c| c.step),
             format!(
                 "none is old enough ({}); this is the newest before the first departure",
                 reach.why
@@ -89,22 +82,28 @@ pub(super) fn choose(s: &Situation<'_>, strikes: &Strikes) -> Choice {
             None => why,
         },
     });
-    candidates.retain(|c| {
-        c.fits
-            || c.step > reach.wanted.saturating_sub(1)
-            || past.dirty(c.step).is_some()
-            || c.health.fault().is_some()
-            || sound(s, c.step).is_none()
-    });
-    candidates.sort_by_key(|c| (c.step.abs_diff(reach.wanted), c.step));
-    candidates.truncate(LISTED);
-    candidates.sort_by_key(|c| std::cmp::Reverse(c.step));
     Choice {
         wanted: reach.wanted,
         rollback,
-        candidates,
+        candidates: nearest(s, &reach, &past),
         no_way,
     }
+}
+
+/// The checkpoints nearest to the one that is wanted, the newest first.
+fn nearest(s: &Situation<'_>, reach: &Reach, past: &Past<'_>) -> Vec<Candidate> {
+    // A step that was saved twice is as good as the better of the two, which the inventory has first.
+    let mut around: Vec<&Checkpoint> = s.inventory.checkpoints.iter().collect();
+    around.dedup_by_key(|c| c.step);
+    let at = around.partition_point(|c| c.step < reach.wanted);
+    let mut around = around[at.saturating_sub(LISTED)..(at + LISTED).min(around.len())].to_vec();
+    around.sort_by_key(|c| (c.step.abs_diff(reach.wanted), c.step));
+    around.truncate(LISTED);
+    around.sort_by_key(|c| std::cmp::Reverse(c.step));
+    around
+        .into_iter()
+        .map(|c| candidate(s, reach, past, c))
+        .collect()
 }
 
 fn lost(s: &Situation<'_>, step: u64) -> u64 {
