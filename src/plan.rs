@@ -19,7 +19,7 @@ use crate::verdict::{Outcome, Verdict};
 
 pub use action::Action;
 pub use cost::{Cost, Price, Prices, Source, Waiting};
-pub use health::{Health, Reading};
+pub use health::{Health, Reading, contaminated};
 pub use rollback::Candidate;
 
 use rollback::Choice;

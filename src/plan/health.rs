@@ -1,9 +1,12 @@
 //! The state that a checkpoint holds: its norms, logits and second moment against their level, and how far the traces of
 //! an earlier incident are.
 
-use crate::baseline::{MAD_TO_SD, mad, median_of};
+use std::ops::Range;
+
+use crate::baseline::{mad, median_of};
 use crate::detect::{Incident, lineage};
 use crate::plan::Situation;
+use crate::run::Run;
 
 /// Memories of Adam after an incident during which a checkpoint carries its traces (rules/SOURCES.md).
 const CONTAMINATED_MEMORIES: f64 = 5.0;
@@ -74,25 +77,20 @@ impl Health {
 /// The incidents whose traces a checkpoint of this history may hold.
 pub(super) struct Past<'a> {
     s: &'a Situation<'a>,
-    /// Onset step, and the updates from and until which a checkpoint is contaminated.
-    windows: Vec<(u64, u64, u64)>,
+    /// Onset step, and the updates at which a checkpoint is contaminated.
+    windows: Vec<(u64, Range<u64>)>,
 }
 
 impl<'a> Past<'a> {
     pub(super) fn of(s: &'a Situation<'a>) -> Self {
-        let after = contaminated_for(s);
+        let (memory, _) = s.memory();
         let earlier = s.incidents.iter().filter(|i| {
             i.attempt <= s.incident.attempt
                 && i.onset_row < s.incident.onset_row
                 && i.signal == "loss"
                 && kept(s, i)
         });
-        let window = |i: &Incident| {
-            let end = i.return_row.or(i.peak_row).unwrap_or(i.onset_row);
-            let onset = s.run.steps[i.onset_row];
-            let until = s.run.updates_after(s.run.steps[end]) + after;
-            (onset, s.run.updates_after(onset), until)
-        };
+        let window = |i: &Incident| (s.run.steps[i.onset_row], contaminated(s.run, i, memory));
         Self {
             s,
             windows: earlier.map(window).collect(),
@@ -101,17 +99,16 @@ impl<'a> Past<'a> {
 
     /// Why a checkpoint carries traces of an earlier incident of the same history, if it does.
     pub(super) fn dirty(&self, step: u64) -> Option<String> {
-        let within = |w: &&(u64, u64, u64)| w.1 <= step && step < w.2;
-        let (onset, _, _) = self.windows.iter().find(within)?;
+        let (onset, _) = self.windows.iter().find(|(_, w)| w.contains(&step))?;
         Some(format!(
             "within {} steps after the incident at {onset}: the second moment still carries it",
-            contaminated_for(self.s)
+            carried(self.s.memory().0)
         ))
     }
 
     /// What the log tells of the state at a checkpoint.
     pub(super) fn health(&self, step: u64) -> Health {
-        let ends = self.windows.iter().map(|w| w.2);
+        let ends = self.windows.iter().map(|(_, w)| w.end);
         let readings = SIGNALS.iter();
         Health {
             readings: readings
@@ -167,7 +164,7 @@ impl<'a> Past<'a> {
             return None;
         }
         let (level, at) = (median_of(before), median_of(at));
-        let sd = (MAD_TO_SD * mad(before, level)).max(LEAST_SD);
+        let sd = mad(before, level).max(LEAST_SD);
         let unit = rate.and_then(|r| r.finite(last)).unwrap_or(1.0);
         Some(Reading {
             signal,
@@ -179,9 +176,16 @@ impl<'a> Past<'a> {
     }
 }
 
-/// Steps after an incident during which the second moment carries it.
-fn contaminated_for(s: &Situation<'_>) -> u64 {
-    (CONTAMINATED_MEMORIES * s.memory().0) as u64
+/// Steps after an incident during which a second moment with this memory carries it.
+fn carried(memory: f64) -> u64 {
+    (CONTAMINATED_MEMORIES * memory) as u64
+}
+
+/// The updates from and until which a checkpoint carries an incident, if Adam's memory is so many steps.
+pub fn contaminated(run: &Run, i: &Incident, memory: f64) -> Range<u64> {
+    let update = |row: usize| run.updates_after(run.steps[row]);
+    let end = i.return_row.or(i.peak_row).unwrap_or(i.onset_row);
+    update(i.onset_row)..update(end) + carried(memory)
 }
 
 /// Whether an earlier incident is part of the history that this attempt builds on.

@@ -10,11 +10,9 @@ use whyspike::baseline::median_of;
 use whyspike::cadence::Stability;
 use whyspike::checkpoints::Given;
 use whyspike::diagnosis::{Diagnosed, Diagnosis, Told, diagnose};
+use whyspike::plan::contaminated;
 use whyspike::report::shown;
 use whyspike::rules::RuleSet;
-
-/// Memories of Adam after a spike during which a checkpoint carries it (rules/SOURCES.md).
-const CONTAMINATED_MEMORIES: f64 = 5.0;
 
 /// Reads and diagnoses the run, if one is given.
 pub(super) fn read(args: &Args) -> anyhow::Result<Option<Diagnosis>> {
@@ -137,11 +135,7 @@ fn need(d: &Diagnosis, x: &Diagnosed, basis: &Basis) -> (String, Option<u64>) {
 
 /// Checkpoints that were saved while the second moment carried the incident.
 fn spoilt(d: &Diagnosis, x: &Diagnosed, basis: &Basis) -> usize {
-    let i = &x.incident;
-    let memory = (CONTAMINATED_MEMORIES / (1.0 - basis.beta2)) as u64;
-    let update = |row: usize| d.run.updates_after(d.run.steps[row]);
-    let end = i.return_row.or(i.peak_row).unwrap_or(i.onset_row);
-    let within = update(i.onset_row)..update(end) + memory;
+    let within = contaminated(&d.run, &x.incident, 1.0 / (1.0 - basis.beta2));
     let saved = d.inventory.checkpoints.iter();
     saved.filter(|c| within.contains(&c.step)).count()
 }
