@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cautions::{Caution, cautions};
 use crate::checkpoints::{Given, Inventory, inventory};
+use crate::cores;
 use crate::data_order::DataOrder;
 use crate::detect::{Found, Incident, detect_knowing};
 use crate::features::{History, Row, Value, has, measure};
@@ -94,7 +95,7 @@ pub fn diagnose(mut run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
     let framework = told.framework.clone().or_else(|| Framework::of(&run));
     let history = History::new(&run, &found);
     let orders = orders(&run, &found);
-    let features: Vec<Row> = on_every_core(found.len(), &|n| {
+    let features: Vec<Row> = cores::each(found.len(), &|n| {
         let mut row = measure(&run, &found[n], &found, &history, &told.others);
         row.extend(told.assume.iter().map(|(name, v)| (*name, Some(*v))));
         row
@@ -126,7 +127,7 @@ pub fn diagnose(mut run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
             same_as: same_as(&run, &found, n),
         }
     };
-    let incidents = on_every_core(found.len(), &conclude);
+    let incidents = cores::each(found.len(), &conclude);
     let cautions = cautions(&run, smoothed);
     let missing = ASKED_FOR.into_iter().filter(|s| !has(&run, s)).collect();
     Diagnosis {
@@ -139,26 +140,6 @@ pub fn diagnose(mut run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
         changes,
         cautions,
     }
-}
-
-/// Does the same for each number below `n`, a stretch of them on each core; the results are in order.
-fn on_every_core<T: Send>(n: usize, job: &(impl Fn(usize) -> T + Sync)) -> Vec<T> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = n.div_ceil(cores).max(1);
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (share..n)
-            .step_by(share)
-            .map(|from| scope.spawn(move || (from..n.min(from + share)).map(job).collect()))
-            .collect();
-        let mut out: Vec<T> = (0..n.min(share)).map(job).collect();
-        for thread in threads {
-            let more: Vec<T> = thread
-                .join()
-                .unwrap_or_else(|e| std::panic::resume_unwind(e));
-            out.extend(more);
-        }
-        out
-    })
 }
 
 /// The data order along each attempt with an incident.

@@ -2,6 +2,8 @@
 //!
 //! The order of the modules is the order of imports: a module names only modules above it.
 
+pub mod cores;
+
 pub mod signal;
 
 pub mod run;

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::cores;
 use crate::ingest::open::Opened;
 use crate::ingest::{IngestError, LineReader, holes};
 use crate::run::Rows;
@@ -88,9 +89,7 @@ fn with_others(
     joined: &mut Joined<'_>,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<(), IngestError> {
-    let cores = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(8);
+    let cores = cores::count();
     std::thread::scope(|scope| {
         let (give, jobs) = channel();
         let (finish, done) = channel();

@@ -19,6 +19,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
 
+use crate::cores;
 use crate::run::{Attempt, Began, Column, Run, message};
 use crate::store::arrays::Kind;
 use crate::store::footer::{self, Footer};
@@ -41,12 +42,16 @@ const LIKELY: usize = 1 << 20;
 /// Reads a stored run from a file.
 pub fn read_file(path: &Path) -> Result<Run, StoreError> {
     // Each thread has a handle of its own, since the clones of one share a position.
-    read_from((0..cores()).map(|_| file(path)).collect::<Result<_, _>>()?)
+    read_from(
+        (0..cores::count())
+            .map(|_| file(path))
+            .collect::<Result<_, _>>()?,
+    )
 }
 
 /// Reads a stored run from its bytes.
 pub fn read(bytes: Vec<u8>) -> Result<Run, StoreError> {
-    read_from(vec![Bytes::from(bytes); cores()])
+    read_from(vec![Bytes::from(bytes); cores::count()])
 }
 
 /// Whether a file is a stored run.
@@ -212,12 +217,6 @@ fn read_from<R: ChunkReader + 'static>(sources: Vec<R>) -> Result<Run, StoreErro
         parts.into_iter().fold(Columns::default(), Columns::and),
         &schema,
     )
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(8)
 }
 
 /// Where the columns stand that every stored run has.

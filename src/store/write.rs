@@ -17,6 +17,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
+use crate::cores;
 use crate::run::{Column, Run};
 use crate::signal::{SIGNALS, Signal, signal};
 use crate::store::{StoreError, arrays, footer};
@@ -272,13 +273,7 @@ fn encode_columns(
     rows: &Range<usize>,
 ) -> Result<Vec<ArrowColumnChunk>, ParquetError> {
     // Starting threads for a few rows takes longer than encoding them.
-    let cores = if rows.len() < FEW {
-        1
-    } else {
-        std::thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(8)
-    };
+    let cores = if rows.len() < FEW { 1 } else { cores::count() };
     let mut shares: Vec<Vec<_>> = (0..cores).map(|_| Vec::new()).collect();
     for (at, job) in plan.iter().zip(encoders).enumerate() {
         shares[at % cores].push((at, job));

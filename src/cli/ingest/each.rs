@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, bail};
 
 use crate::cli::output;
+use whyspike::cores;
 use whyspike::ingest::{self, Options};
 use whyspike::signal::Aliases;
 use whyspike::store;
@@ -24,36 +24,15 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let names = names(logs)?;
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(log) = logs.get(at) else { return done };
-            let output = folder.join(format!("{}.parquet", names[at]));
-            done.push((at, one(log, &output, aliases, options)));
-        }
-    };
-    let cores = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(logs.len());
-    let mut outcomes: Vec<(usize, anyhow::Result<String>)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..cores).map(|_| scope.spawn(work)).collect();
-        let mut all = work();
-        for other in others {
-            let more = other.join();
-            all.extend(more.unwrap_or_else(|e| std::panic::resume_unwind(e)));
-        }
-        all
+    let outcomes = cores::each(logs.len(), &|at| {
+        let output = folder.join(format!("{}.parquet", names[at]));
+        one(&logs[at], &output, aliases, options)
     });
-    outcomes.sort_by_key(|(at, _)| *at);
-    tell(outcomes.into_iter().map(|(_, outcome)| outcome))
+    tell(outcomes)
 }
 
 /// Prints what became of the logs, in their order.
-fn tell(
-    outcomes: impl ExactSizeIterator<Item = anyhow::Result<String>>,
-) -> anyhow::Result<ExitCode> {
+fn tell(outcomes: Vec<anyhow::Result<String>>) -> anyhow::Result<ExitCode> {
     let (count, mut text, mut failed) = (outcomes.len(), String::new(), 0);
     for outcome in outcomes {
         match outcome {
