@@ -3,6 +3,9 @@
 /// Makes a median absolute deviation the standard deviation of a normal sample.
 pub const MAD_TO_SD: f64 = 1.4826;
 
+/// Standard error of a median over that of a mean, of normal values.
+pub const MEDIAN_TO_MEAN: f64 = 1.2533;
+
 /// The value at a share of the sorted sample, 0 to 1; reorders the slice. NaN for an empty one.
 pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     if values.is_empty() {

@@ -123,11 +123,8 @@ fn sampled(run: &Run) -> Option<Caution> {
 }
 
 fn averaged(run: &Run) -> Option<Caution> {
-    let steps = run.intervals.iter().copied().max().unwrap_or(1);
-    let usual = run.intervals.get(run.intervals.len() / 2).copied()?;
-    (usual > 1).then_some(Caution::Averaged {
-        steps: usual.min(steps),
-    })
+    let steps = run.intervals.get(run.intervals.len() / 2).copied()?;
+    (steps > 1).then_some(Caution::Averaged { steps })
 }
 
 fn clipped(run: &Run) -> Option<Caution> {

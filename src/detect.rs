@@ -287,11 +287,9 @@ fn detect_attempt(run: &Run, attempt: &Attempt, known: Option<&Known>) -> Found 
         .filter(|f| out.iter().all(|o| apart(o, f)))
         .collect();
     out.extend(fell);
-    let last = run.steps[attempt.rows.end - 1] as f64;
     out.retain(|i| !change::is_wander(i, &loss));
-    let (changes, mut out): (Vec<_>, Vec<_>) = out
-        .into_iter()
-        .partition(|i| change::is_change(i, &loss, last));
+    let (changes, mut out): (Vec<_>, Vec<_>) =
+        out.into_iter().partition(|i| change::is_change(i, &loss));
     for norm in norms {
         if shape::isolated_norm(run, attempt, &norm, &grad, &out) {
             out.push(shape::norm_incident(run, attempt, &norm, &grad));

@@ -160,7 +160,13 @@ fn losses(run: &Run, pairs: &[(usize, usize)]) -> (Vec<f64>, Vec<f64>) {
         .unzip()
 }
 
-pub(crate) fn correlate(a: &[f64], b: &[f64]) -> (Option<f64>, Option<(i64, f64)>) {
+/// Correlation of two losses row by row, their trends taken off and their spikes clipped.
+pub(crate) fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
+    (a.len() >= FEWEST).then(|| pearson(&clipped(a, HALF), &clipped(b, HALF)))?
+}
+
+/// The same, and the lag with the highest.
+fn correlate(a: &[f64], b: &[f64]) -> (Option<f64>, Option<(i64, f64)>) {
     if a.len() < FEWEST {
         return (None, None);
     }

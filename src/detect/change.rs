@@ -39,7 +39,7 @@ pub(super) fn is_wander(i: &Incident, loss: &Series) -> bool {
 /// Whether a shift of the loss is a mere change: modest, without a peak, lasting, the gradient norm unmoved. Where no
 /// norm is logged, or where it has not settled, it must be smaller still, and have lasted for as long as an incident is
 /// waited for.
-pub(super) fn is_change(i: &Incident, loss: &Series, last_step: f64) -> bool {
+pub(super) fn is_change(i: &Incident, loss: &Series) -> bool {
     let Some(residual) = i.residual else {
         return false;
     };
@@ -47,32 +47,24 @@ pub(super) fn is_change(i: &Incident, loss: &Series, last_step: f64) -> bool {
     if i.shape != Shape::LevelShift && !unsettled {
         return false;
     }
-    let onset = loss.position(i.onset_row);
-    let Some(first) = loss.x.get(onset).copied() else {
-        return false;
-    };
     let size = residual.value.abs();
     let scales = size / i.level.scale;
-    let lasted = last_step - first;
     let modest = scales <= MODEST_SCALES && size <= MODEST_SHARE * i.level.value.abs();
-    if i.open || !modest || lasted < SETTLED_STEPS || peaked(loss, onset, i) {
+    if i.open || !modest || (i.waited as f64) < SETTLED_STEPS || peaked(loss, i, residual.value) {
         return false;
     }
+    let small_and_long = scales <= BLIND_SCALES && i.waited >= HORIZON_STEPS;
     match i.norm_moved {
-        Some(moved) if unsettled => {
-            !moved && scales <= BLIND_SCALES && lasted >= HORIZON_STEPS as f64
-        }
-        Some(moved) => !moved,
-        None if unsettled => false,
-        None => scales <= BLIND_SCALES && lasted >= HORIZON_STEPS as f64,
+        Some(moved) => !moved && (!unsettled || small_and_long),
+        None => !unsettled && small_and_long,
     }
 }
 
-/// Whether the first rows stand out of what follows: a spike that left a shift behind.
-fn peaked(loss: &Series, onset: usize, i: &Incident) -> bool {
+/// Whether the first rows stand out of what they come `to`: a spike that left a shift behind.
+fn peaked(loss: &Series, i: &Incident, to: f64) -> bool {
     const FIRST: usize = 10;
     const ABOVE: f64 = 1.5;
-    let to = i.residual.map_or(0.0, |r| r.value);
+    let onset = loss.position(i.onset_row);
     let first = &loss.y[onset..(onset + FIRST).min(loss.len())];
     median_of(first) - i.level.value - to > ABOVE * i.level.scale
 }

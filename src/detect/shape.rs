@@ -1,6 +1,6 @@
 //! The shape of an episode: what became of it, and whether the log is long enough to tell.
 
-use crate::baseline::{half_median_slope, median_of};
+use crate::baseline::{MEDIAN_TO_MEAN, half_median_slope, median_of};
 use crate::detect::change;
 use crate::detect::episode::Episode;
 use crate::detect::level::Level;
@@ -67,9 +67,6 @@ pub(super) fn incident(
         waited: last.saturating_sub(run.steps[e.onset_row]),
     }
 }
-
-/// Standard error of a median over that of a mean, of normal values.
-const MEDIAN_TO_MEAN: f64 = 1.2533;
 
 struct Judged {
     shape: Shape,

@@ -146,12 +146,19 @@ fn just_before(c: &Context<'_>) -> f64 {
     8.0_f64.max(2.0 * c.spacing)
 }
 
+/// From and until which step the level is measured: 128 steps, at least 16 rows, up to so many steps before the onset.
+fn before(c: &Context<'_>, near: f64) -> (f64, f64) {
+    let until = c.onset - near;
+    (until - 128.0_f64.max(16.0 * c.spacing), until)
+}
+
+fn level(c: &Context<'_>, signal: &str, near: f64) -> Option<f64> {
+    let (from, until) = before(c, near);
+    c.median(signal, from, until)
+}
+
 fn u_before(c: &Context<'_>) -> Option<f64> {
-    let level = c.median(
-        "update_norm",
-        c.onset - just_before(c) - 128.0_f64.max(16.0 * c.spacing),
-        c.onset - just_before(c),
-    )?;
+    let level = level(c, "update_norm", just_before(c))?;
     let near = c.max("update_norm", c.onset - just_before(c), c.onset)?;
     (level > 0.0).then(|| near / level)
 }
@@ -173,13 +180,9 @@ fn ratio_series(c: &Context<'_>, from: f64, until: f64) -> Vec<f64> {
 }
 
 fn u_per_lr(c: &Context<'_>) -> Option<f64> {
-    let near = just_before(c);
-    let before = ratio_series(
-        c,
-        c.onset - near - 128.0_f64.max(16.0 * c.spacing),
-        c.onset - near,
-    );
-    let at = ratio_series(c, c.onset - near, c.onset + 1.0);
+    let (from, until) = before(c, just_before(c));
+    let before = ratio_series(c, from, until);
+    let at = ratio_series(c, until, c.onset + 1.0);
     let level = median_of(&before);
     let highest = at.into_iter().reduce(f64::max)?;
     (before.len() >= 3 && level > 0.0).then(|| highest / level)
@@ -197,12 +200,8 @@ fn u_per_lr_growth(c: &Context<'_>) -> Option<f64> {
 }
 
 fn u_persist(c: &Context<'_>) -> Option<f64> {
-    let near = just_before(c);
-    let before = ratio_series(
-        c,
-        c.onset - near - 128.0_f64.max(16.0 * c.spacing),
-        c.onset - near,
-    );
+    let (from, until) = before(c, just_before(c));
+    let before = ratio_series(c, from, until);
     let mut after = ratio_series(c, c.onset + 10.0, c.onset + 61.0);
     let level = median_of(&before);
     (before.len() >= 3 && after.len() >= 3 && level > 0.0)
@@ -214,11 +213,7 @@ const BURST: f64 = 5.0;
 
 fn u_bursts(c: &Context<'_>) -> Option<f64> {
     let near = just_before(c);
-    let level = c.median(
-        "update_norm",
-        c.onset - near - 128.0_f64.max(16.0 * c.spacing),
-        c.onset - near,
-    )?;
+    let level = level(c, "update_norm", near)?;
     let w = c.window("update_norm", c.onset - near, c.onset + 100.0);
     let (mut bursts, mut quiet) = (0_u32, 3_u32);
     for u in &w.y {
@@ -238,11 +233,7 @@ fn m_over_v(c: &Context<'_>) -> Option<f64> {
 
 fn v_drop(c: &Context<'_>) -> Option<f64> {
     let near = 50.0_f64.max(3.0 * c.spacing);
-    let level = c.median(
-        "second_moment",
-        c.onset - near - 128.0_f64.max(16.0 * c.spacing),
-        c.onset - near,
-    )?;
+    let level = level(c, "second_moment", near)?;
     let w = c.window("second_moment", c.onset - near, c.onset + 1.0);
     let lowest = w.y.iter().copied().reduce(f64::min)?;
     (level > 0.0).then(|| lowest / level)
@@ -280,7 +271,6 @@ const EPSILON: [&str; 5] = [
 fn eps_ratio(c: &Context<'_>) -> Option<f64> {
     let epsilon = c.run.fact(&EPSILON).filter(|e| *e > 0.0)?;
     let parameters = c.parameters()?;
-    let from = c.onset - 128.0_f64.max(16.0 * c.spacing);
-    let norm = c.median("grad_norm", from, c.onset)?;
+    let norm = level(c, "grad_norm", 0.0)?;
     Some(norm / parameters.sqrt() / epsilon)
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::baseline::{MAD_TO_SD, mad, median_of, quantum, residuals};
+use crate::baseline::{MAD_TO_SD, MEDIAN_TO_MEAN, mad, median_of, quantum, residuals};
 use crate::gate::Failure;
-use crate::replay::{SAME, correlate};
+use crate::replay::{SAME, correlation};
 use crate::run::Run;
 
 /// The two runs have no step with a loss in common.
@@ -45,8 +45,6 @@ const HALF: usize = 20;
 const ERRORS: f64 = 5.0;
 /// A difference below this share of the loss is that of another order of summation, whatever the noise is.
 const ROUNDING: f64 = 1e-4;
-/// Standard error of a median over that of a mean.
-const MEDIAN_TO_MEAN: f64 = 1.2533;
 
 impl Comparison {
     /// The drift as something that does not hold.
@@ -79,7 +77,7 @@ pub fn compare(run: &Run, golden: &Run, after: Option<u64>) -> Result<Comparison
         return Err(NoPairs);
     }
     let (own, other) = (noise(&a), noise(&b));
-    let (correlation, _) = correlate(&a, &b);
+    let correlation = correlation(&a, &b);
     let same_data = correlation.is_some_and(|r| r > SAME);
     let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
     let sd = if same_data {

@@ -148,7 +148,7 @@ fn read_object(
 ) {
     values.clear();
     keys.next = 0;
-    let mut step: Option<(u8, Option<u64>)> = None;
+    let mut step: form::Step = None;
     let mut restart = false;
     let outcome = Scanner::new(object).walk(&mut |key, value| {
         let role = keys.role(key, rows);

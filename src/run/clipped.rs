@@ -26,9 +26,9 @@ pub(crate) fn rename(run: &mut Run) {
     if run.column("grad_norm_clipped").is_some() || !is_clipped(norms, run.fact(&KEYS)) {
         return;
     }
-    let norms = norms.clone();
-    run.remove("grad_norm");
-    run.insert("grad_norm_clipped", norms);
+    if let Some(norms) = run.remove("grad_norm") {
+        run.insert("grad_norm_clipped", norms);
+    }
 }
 
 fn is_clipped(norms: &Column, told: Option<f64>) -> bool {
