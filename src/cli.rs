@@ -2,6 +2,7 @@
 
 mod cadence;
 mod check;
+mod deliver;
 mod diagnose;
 mod formats;
 mod ingest;
@@ -10,6 +11,7 @@ mod output;
 mod plan;
 mod rules;
 mod times;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -39,6 +41,8 @@ enum Command {
     Plan(plan::Args),
     /// Fail a job whose training spiked, or drifted from a golden run
     Check(check::Args),
+    /// Follow a growing log, and tell of each incident as it happens
+    Watch(watch::Args),
     /// Read logs into a run store (Parquet)
     Ingest(ingest::Args),
     /// How often to save a checkpoint and how many to keep
@@ -47,6 +51,9 @@ enum Command {
     Rules(rules::Args),
     /// The log formats that can be read
     Formats,
+    /// Hand one piece of news on; `watch` starts this
+    #[command(hide = true)]
+    Deliver(deliver::Args),
 }
 
 /// Runs the command line; errors go to standard error and make exit status 2.
@@ -62,10 +69,12 @@ pub(crate) fn run() -> ExitCode {
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Cadence(args) => cadence::run(&args),
         Command::Rules(args) => rules::run(&args),
         Command::Formats => formats::run(),
+        Command::Deliver(args) => deliver::run(&args),
     };
     match outcome {
         Ok(code) => code,

@@ -209,6 +209,25 @@ pub fn detect_knowing(run: &Run, known: Option<&Known>) -> Found {
     out
 }
 
+/// The last loss of a run in robust standard deviations over the level of the rows before it, rows of incidents left out.
+/// `None` without a loss, or without a row before it.
+pub fn latest_z(run: &Run, incidents: &[Incident]) -> Option<f64> {
+    let attempt = run.attempts.last()?;
+    let loss = along(run, attempt, "loss", &Some);
+    let last = loss.len().checked_sub(1)?;
+    let calm = |row: usize| {
+        let inside = |i: &Incident| (i.onset_row..i.end_row).contains(&row);
+        !incidents.iter().any(inside)
+    };
+    let before = (0..last).rev().filter(|i| calm(loss.rows[*i]));
+    let mut rows: Vec<usize> = before.take(scan::window_rows(&loss)).collect();
+    rows.reverse();
+    let pick = |of: &[f64]| -> Vec<f64> { rows.iter().map(|i| of[*i]).collect() };
+    let (x, y) = (pick(&loss.x), pick(&loss.y));
+    let level = Level::fit(&x, &y, scan::LOSS.prior, scan::memory(&loss))?;
+    Some(level.z(loss.x[last], loss.y[last]))
+}
+
 /// Whether the last three spikes of the loss grow and come closer, and the attempt ends before the next would be due:
 /// divergence by repetition (rules/SOURCES.md: three spikes within 1000 steps with growing peaks and shrinking gaps).
 pub fn growing(run: &Run, incidents: &[Incident]) -> bool {

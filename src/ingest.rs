@@ -13,6 +13,7 @@ mod deepspeed;
 mod digest;
 mod fairseq;
 mod fields;
+pub mod follow;
 mod gnmt;
 mod golden;
 mod hf_console;

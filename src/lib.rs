@@ -42,4 +42,6 @@ pub mod gate;
 
 pub mod calibrate;
 
+pub mod watch;
+
 pub mod report;

@@ -1,9 +1,14 @@
 //! Renderers: each reads only the diagnosis.
 
+pub mod alert;
+
 pub mod gate;
+
 pub mod json;
 
 pub mod markdown;
+
+pub mod prometheus;
 
 pub mod skip_list;
 

@@ -171,6 +171,11 @@ impl EventKind {
         Self::NodeFault,
     ];
 
+    /// Whether it tells which checkpoints exist.
+    pub(crate) fn is_of_checkpoint(self) -> bool {
+        matches!(self, Self::SaveStarted | Self::Saved | Self::Deleted)
+    }
+
     /// The name in the store.
     pub fn name(self) -> &'static str {
         match self {

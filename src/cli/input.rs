@@ -1,4 +1,4 @@
-//! What `diagnose` and `plan` take: logs, checkpoints, framework, rules.
+//! What the commands that diagnose take: logs, checkpoints, framework, rules.
 
 use std::path::{Path, PathBuf};
 
@@ -74,7 +74,7 @@ pub(super) struct Input {
     #[command(flatten)]
     pub(super) reading: Reading,
     #[command(flatten)]
-    kept: Kept,
+    pub(super) kept: Kept,
     /// Framework of the run, such as megatron-lm@0.17
     #[arg(long, value_name = "NAME[@VERSION]")]
     framework: Option<String>,
@@ -131,13 +131,18 @@ impl Reading {
         self.read(&self.logs)
     }
 
-    /// Reads another run in the same way.
-    pub(super) fn read(&self, logs: &[PathBuf]) -> anyhow::Result<Run> {
-        let options = Options {
+    /// How logs are read.
+    pub(super) fn options(&self) -> Options {
+        Options {
             format: self.input_format.clone(),
             step_base: self.step_base,
             run: self.run_name.clone(),
-        };
+        }
+    }
+
+    /// Reads another run in the same way.
+    pub(super) fn read(&self, logs: &[PathBuf]) -> anyhow::Result<Run> {
+        let options = self.options();
         let mut progress = Progress::new();
         let aliases = aliases(self.aliases.as_deref())?;
         let run = ingest::read(logs, &aliases, &options, &mut |at, size| {
@@ -175,7 +180,7 @@ impl Input {
     }
 
     /// The rules that are in force; those that are asked about must be among them.
-    fn rules(&self) -> anyhow::Result<RuleSet> {
+    pub(super) fn rules(&self) -> anyhow::Result<RuleSet> {
         let rules = match &self.rules {
             Some(folder) => RuleSet::with_folder(folder)?,
             None => RuleSet::built_in()?,
@@ -219,7 +224,8 @@ impl Input {
         self.assume.iter().map(|text| assumption(text)).collect()
     }
 
-    fn told(&self) -> anyhow::Result<Told> {
+    /// What the command line tells besides the run.
+    pub(super) fn told(&self) -> anyhow::Result<Told> {
         Ok(Told {
             checkpoints: self.kept.given()?,
             framework: self.framework.as_deref().map(Framework::parse),

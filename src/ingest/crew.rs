@@ -156,7 +156,7 @@ impl Joined<'_> {
 }
 
 /// Turns the line numbers of a chunk, which count from its start, into those of the source.
-fn numbered(mut part: Rows, first_line: u64) -> Rows {
+pub(super) fn numbered(mut part: Rows, first_line: u64) -> Rows {
     for loss in &mut part.losses {
         if let Some(n) = loss
             .place

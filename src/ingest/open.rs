@@ -10,13 +10,13 @@ use crate::ingest::IngestError;
 use crate::run::{Rows, printable};
 
 /// Bytes of the start of a source that formats are recognised from.
-const HEAD: usize = 256 * 1024;
+pub(super) const HEAD: usize = 256 * 1024;
 /// Bytes of a chunk.
 const CHUNK: usize = 2 * 1024 * 1024;
 /// Bytes of a part that need not end with a line.
 const PART: usize = 1024 * 1024;
 /// The longest line that is kept; a longer one is reported as lost. Per-layer JSON lines reach some 100 kB.
-const LONGEST_LINE: usize = 32 * 1024 * 1024;
+pub(super) const LONGEST_LINE: usize = 32 * 1024 * 1024;
 /// The most bytes that a source that must be read whole may have once decompressed.
 pub(super) const LARGEST_WHOLE: u64 = 2 * 1024 * 1024 * 1024;
 

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::ingest::open::{Opened, Source};
 use crate::ingest::{Ingester, parquet, recognise_file, sqlite, tensorboard, wandb};
@@ -126,6 +127,22 @@ pub(super) fn search(folder: &Path, forced: Option<&'static Ingester>) -> io::Re
         .filter_map(|path| claim(path, forced));
     choose(claimed.collect(), &mut found);
     Ok(found)
+}
+
+/// The files of a folder that may be logs, or a file itself, with size and time of the last change: as long as these
+/// stay, nothing was written.
+pub(super) fn state(path: &Path) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
+    let mut walk = Walk::default();
+    if walk.folder(path, DEPTH).is_err() {
+        walk.files.push(path.to_owned());
+    }
+    walk.files.append(&mut walk.links);
+    walk.files.sort();
+    let known = |path: PathBuf| {
+        let meta = fs::metadata(&path).ok()?;
+        Some((path, meta.len(), meta.modified().ok()))
+    };
+    walk.files.into_iter().filter_map(known).collect()
 }
 
 fn left_out(path: &Path, what: String) -> DataLoss {

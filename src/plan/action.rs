@@ -21,6 +21,18 @@ pub enum Action {
 }
 
 impl Action {
+    /// The action of a name in reports.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [
+            Self::None,
+            Self::Wait,
+            Self::Rollback,
+            Self::RollbackAndSkip,
+            Self::Stop,
+        ];
+        all.into_iter().find(|a| a.name() == name)
+    }
+
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {

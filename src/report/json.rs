@@ -121,7 +121,8 @@ fn change(d: &Diagnosis, c: &Incident) -> Value {
     })
 }
 
-fn incident(d: &Diagnosis, x: &Diagnosed) -> Value {
+/// An incident with everything that is concluded about it.
+pub(super) fn incident(d: &Diagnosis, x: &Diagnosed) -> Value {
     let i = &x.incident;
     let step = |row: Option<usize>| row.map(|r| d.run.steps[r]);
     let mut out = Map::new();

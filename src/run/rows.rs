@@ -9,6 +9,9 @@ use crate::run::{Column, DataLoss, EventKind};
 /// Places of damage that are told one by one.
 const MOST_LOSSES: usize = 1000;
 
+/// Events that are kept of rows that are let go of.
+const MOST_MARKS: usize = 10_000;
+
 /// Names of columns that hold wall times.
 pub(super) const TIME_NAMES: [&str; 5] =
     ["time", "_timestamp", "timestamp", "wall_time", "created_at"];
@@ -163,6 +166,31 @@ impl Rows {
         self.steps = keep.iter().map(|r| self.steps[*r]).collect();
         for mark in &mut self.marks {
             mark.row = keep.partition_point(|r| *r < mark.row);
+        }
+    }
+
+    /// Lets go of all but the last rows. What is known of checkpoints stays: a way back may lead before the first row.
+    pub(crate) fn keep_last(&mut self, rows: usize) {
+        let cut = self.steps.len().saturating_sub(rows);
+        if cut == 0 {
+            return;
+        }
+        let keep: Vec<usize> = (cut..self.steps.len()).collect();
+        let whole = std::mem::take(&mut self.budget);
+        for (name, column) in self.take_columns() {
+            let column = column.take(&keep);
+            if column.has_values() {
+                self.put(&name, column);
+            }
+        }
+        self.budget.and(whole);
+        self.steps.drain(..cut);
+        self.marks
+            .retain(|m| m.row >= cut || m.kind.is_of_checkpoint());
+        let spare = self.marks.len().saturating_sub(MOST_MARKS);
+        self.marks.drain(..spare);
+        for mark in &mut self.marks {
+            mark.row = mark.row.saturating_sub(cut);
         }
     }
 
@@ -341,6 +369,39 @@ mod tests {
         assert_eq!(rows.losses.len(), 1001);
         assert_eq!(rows.losses[999].what, "torn\u{fffd} 1");
         assert_eq!(rows.losses[1000].what, "1401 more places could not be read");
+    }
+
+    #[test]
+    fn of_rows_that_are_let_go_of_the_checkpoints_stay() {
+        let mut rows = Rows::default();
+        let (loss, early) = (rows.slot("loss"), rows.slot("early"));
+        for step in 0..10_u64 {
+            match step {
+                2 => rows.mark(EventKind::Saved, Some(2), None),
+                4 | 8 => rows.mark(EventKind::Start, None, None),
+                _ => {}
+            }
+            rows.begin(step);
+            rows.set(loss, step as f64);
+            if step < 3 {
+                rows.set(early, 1.0);
+            }
+        }
+        rows.keep_last(20);
+        assert_eq!(rows.steps.len(), 10);
+        rows.keep_last(4);
+        assert_eq!(rows.steps, [6, 7, 8, 9]);
+        let values = |rows: &Rows| -> Vec<Vec<f64>> {
+            let columns = rows.columns();
+            columns.map(|(_, c)| c.iter().flatten().collect()).collect()
+        };
+        assert_eq!(values(&rows), [[6.0, 7.0, 8.0, 9.0]]);
+        let marks: Vec<_> = rows.marks.iter().map(|m| (m.row, m.kind)).collect();
+        assert_eq!(marks, [(0, EventKind::Saved), (2, EventKind::Start)]);
+        let loss = rows.slot("loss");
+        rows.begin(10);
+        rows.set(loss, 10.0);
+        assert_eq!(values(&rows), [[6.0, 7.0, 8.0, 9.0, 10.0]]);
     }
 
     #[test]

@@ -30,5 +30,6 @@ mod rules;
 mod semantics;
 mod skip_list;
 mod support;
+mod watch;
 mod wayback;
 mod written;

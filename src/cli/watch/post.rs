@@ -1,0 +1,322 @@
+//! Hands news on: lines to standard output, the rest to processes of their own, each once whatever happens to this one.
+//!
+//! The ledger is written before anything is said. What it says is due is handed on, after a restart too; the marks of
+//! `deliver` tell what was.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::cli::deliver::WEBHOOK;
+use crate::cli::watch::{Args, say};
+use whyspike::diagnosis::Diagnosis;
+use whyspike::report::alert;
+use whyspike::watch::{Change, Channel, Due, Ledger, News};
+
+/// Deliveries that run at the same time.
+const MOST: usize = 8;
+/// Names of files end at 255 bytes: of a longer path its end tells more, and a number tells it from others.
+const LONGEST: usize = 200;
+const LEDGER: &str = "state.json";
+
+/// Where news go, and what is remembered of them.
+pub(super) struct Post<'a> {
+    folder: PathBuf,
+    log: String,
+    commands: [Option<&'a str>; 2],
+    webhook: Option<String>,
+    running: Vec<(Due, Child)>,
+    /// Held as long as this watch runs.
+    _lock: File,
+}
+
+impl<'a> Post<'a> {
+    /// Opens the folder of what was told of a log. Only one watch can have it.
+    pub(super) fn open(log: &Path, args: &'a Args) -> anyhow::Result<Self> {
+        let folder = match &args.state {
+            Some(folder) => folder.clone(),
+            None => usual_folder(log)?,
+        };
+        let at = || format!("--state {}", folder.display());
+        fs::create_dir_all(&folder).with_context(at)?;
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(folder.join("lock"));
+        let lock = lock.with_context(at)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => bail!(
+                "{}: another `whyspike watch` has it; to watch the log twice, give each its own --state",
+                folder.display()
+            ),
+            Err(fs::TryLockError::Error(e)) => return Err(e).with_context(at),
+        }
+        let webhook = args.webhook.clone().or_else(|| std::env::var(WEBHOOK).ok());
+        if let Some(url) = webhook.as_deref().filter(|u| !is_address(u)) {
+            bail!("--webhook: `{url}` is no address: it begins with https:// or http://");
+        }
+        Ok(Self {
+            folder,
+            log: log.display().to_string(),
+            commands: [args.on_incident.as_deref(), args.on_update.as_deref()],
+            webhook,
+            running: Vec::new(),
+            _lock: lock,
+        })
+    }
+
+    /// What was told so far.
+    pub(super) fn ledger(&self) -> anyhow::Result<Ledger> {
+        let path = self.folder.join(LEDGER);
+        let found = Ledger::read(&path).with_context(|| path.display().to_string())?;
+        let ledger = found.unwrap_or_else(|| Ledger::new(&self.log));
+        if ledger.log != self.log {
+            bail!(
+                "--state {}: it remembers what was told of {}, not of {}; give each log its own",
+                self.folder.display(),
+                ledger.log,
+                self.log
+            );
+        }
+        Ok(ledger)
+    }
+
+    pub(super) fn save(&self, ledger: &Ledger) -> anyhow::Result<()> {
+        let path = self.folder.join(LEDGER);
+        ledger
+            .write(&path)
+            .with_context(|| path.display().to_string())
+    }
+
+    /// Puts news down as to be told. Nothing is said before [`catch_up`](Self::catch_up).
+    pub(super) fn add(
+        &self,
+        ledger: &mut Ledger,
+        log: &str,
+        d: Option<&Diagnosis>,
+        news: &News,
+        line: String,
+    ) -> anyhow::Result<()> {
+        ledger.news += 1;
+        ledger.unsaid.push(line);
+        let name = format!("{}-{}", ledger.news, news.id);
+        for channel in self.channels(news) {
+            let text = match channel {
+                Channel::Webhook => alert::message(log, d, news),
+                _ => alert::payload(log, d, news),
+            };
+            let due = Due {
+                name: name.clone(),
+                channel,
+            };
+            let path = self.file(&due, "json");
+            fs::write(&path, format!("{text}\n")).with_context(|| path.display().to_string())?;
+            ledger.due.push(due);
+        }
+        Ok(())
+    }
+
+    fn channels(&self, news: &News) -> Vec<Channel> {
+        let new = matches!(news.what, Change::New(_) | Change::Hung(_));
+        let command = if new {
+            Channel::Incident
+        } else {
+            Channel::Update
+        };
+        let mut out = Vec::new();
+        if self.command(command).is_some() {
+            out.push(command);
+        }
+        if self.webhook.is_some() {
+            out.push(Channel::Webhook);
+        }
+        out
+    }
+
+    fn command(&self, channel: Channel) -> Option<&str> {
+        match channel {
+            Channel::Incident => self.commands[0],
+            Channel::Update => self.commands[1],
+            Channel::Webhook => None,
+        }
+    }
+
+    fn file(&self, due: &Due, ending: &str) -> PathBuf {
+        let channel = match due.channel {
+            Channel::Incident => "incident",
+            Channel::Update => "update",
+            Channel::Webhook => "webhook",
+        };
+        self.folder.join(format!("{}.{channel}.{ending}", due.name))
+    }
+
+    /// Says what the ledger says is unsaid, and hands on what is due.
+    pub(super) fn catch_up(&mut self, ledger: &mut Ledger) -> anyhow::Result<()> {
+        self.save(ledger)?;
+        if !ledger.unsaid.is_empty() {
+            let mut out = anstream::stdout().lock();
+            for line in &ledger.unsaid {
+                writeln!(out, "{line}").context("standard output")?;
+            }
+            out.flush().context("standard output")?;
+            drop(out);
+            ledger.unsaid.clear();
+            self.save(ledger)?;
+        }
+        self.tend(ledger)
+    }
+
+    /// Starts deliveries that are due, and clears away those that are done.
+    pub(super) fn tend(&mut self, ledger: &mut Ledger) -> anyhow::Result<()> {
+        self.deliver(ledger, MOST)
+    }
+
+    /// Starts all that is due: the watch ends, its deliveries need not.
+    pub(super) fn finish(&mut self, ledger: &mut Ledger) -> anyhow::Result<()> {
+        self.deliver(ledger, usize::MAX)
+    }
+
+    fn deliver(&mut self, ledger: &mut Ledger, most: usize) -> anyhow::Result<()> {
+        let mut done = self.ended();
+        for due in &ledger.due {
+            let away = self.running.iter().any(|(d, _)| d == due) || done.contains(due);
+            if away {
+                continue;
+            }
+            if self.was_handed_on(due) {
+                done.push(due.clone());
+            } else if self.running.len() < most
+                && let Some(child) = self.start(due)?
+            {
+                self.running.push((due.clone(), child));
+            }
+        }
+        if done.is_empty() {
+            return Ok(());
+        }
+        ledger.due.retain(|d| !done.contains(d));
+        self.save(ledger)?;
+        for due in &done {
+            for ending in ["json", "claimed", "done"] {
+                let _ = fs::remove_file(self.file(due, ending));
+            }
+        }
+        Ok(())
+    }
+
+    /// Deliveries whose process has ended.
+    fn ended(&mut self) -> Vec<Due> {
+        let mut out = Vec::new();
+        self.running.retain_mut(|(due, child)| {
+            let Ok(Some(status)) = child.try_wait() else {
+                return true;
+            };
+            if !status.success() {
+                say(&format!(
+                    "news {}: the delivery ended with {status}",
+                    due.name
+                ));
+            }
+            out.push(due.clone());
+            false
+        });
+        out
+    }
+
+    /// Whether an earlier watch saw to it. A webhook that was being tried when that one ended is tried on by its process.
+    fn was_handed_on(&self, due: &Due) -> bool {
+        match due.channel {
+            Channel::Webhook => self.file(due, "done").exists(),
+            _ => self.file(due, "claimed").exists(),
+        }
+    }
+
+    /// Starts a delivery, if this watch has somewhere to hand it to.
+    fn start(&self, due: &Due) -> anyhow::Result<Option<Child>> {
+        let command = self.command(due.channel);
+        if command.is_none() && (due.channel != Channel::Webhook || self.webhook.is_none()) {
+            return Ok(None);
+        }
+        let mut child = Command::new(myself()?);
+        child.arg("deliver");
+        child.arg("--news").arg(self.file(due, "json"));
+        child.arg("--claim").arg(self.file(due, "claimed"));
+        child.arg("--done").arg(self.file(due, "done"));
+        match (command, &self.webhook) {
+            (Some(command), _) => {
+                child.arg(format!("--command={command}"));
+                child.env_remove(WEBHOOK);
+            }
+            (None, url) => {
+                child.envs(url.as_ref().map(|url| (WEBHOOK, url)));
+            }
+        }
+        child.stdin(Stdio::null()).stdout(Stdio::null());
+        apart(&mut child);
+        Ok(Some(child.spawn().context("a process for the news")?))
+    }
+}
+
+/// What ends the watch from the keyboard does not end the delivery.
+#[cfg(unix)]
+fn apart(child: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    child.process_group(0);
+}
+
+#[cfg(not(unix))]
+fn apart(_: &mut Command) {}
+
+/// This program, though its file may have been replaced since it was started.
+fn myself() -> anyhow::Result<PathBuf> {
+    let running = Path::new("/proc/self/exe");
+    if running.exists() {
+        return Ok(running.to_owned());
+    }
+    std::env::current_exe().context("the path of whyspike")
+}
+
+fn is_address(url: &str) -> bool {
+    let host = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    host.is_some_and(|h| !h.is_empty() && !h.starts_with('/'))
+}
+
+/// The folder of a log in the user's state folder.
+fn usual_folder(log: &Path) -> anyhow::Result<PathBuf> {
+    if log.as_os_str() == "-" {
+        bail!(
+            "--state: standard input has no name by which what was told could be found again: give a folder"
+        );
+    }
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+    let given = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|p| p.is_absolute());
+    let Some(base) = given.or_else(home) else {
+        bail!("--state: HOME is not set: give a folder that remembers what was told");
+    };
+    let whole = std::path::absolute(log).with_context(|| log.display().to_string())?;
+    let name: String = whole
+        .to_string_lossy()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
+                c
+            } else {
+                '%'
+            }
+        })
+        .collect();
+    let short = &name[name.len().saturating_sub(LONGEST)..];
+    let number = crc32fast::hash(whole.as_os_str().as_encoded_bytes());
+    Ok(base
+        .join("whyspike/watch")
+        .join(format!("{short}-{number:08x}")))
+}

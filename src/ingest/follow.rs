@@ -1,0 +1,270 @@
+//! Follows a log that is still being written: new lines are read once, and the last rows are kept as a run.
+
+mod lines;
+mod tail;
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::ingest::open::Source;
+use crate::ingest::{Group, IngestError, Options, by_name, join_groups, read, search};
+use crate::run::Run;
+use crate::signal::Aliases;
+
+use lines::{Lines, State};
+use tail::{Got, Tail};
+
+/// Bytes that are read before the run is looked at again.
+const BATCH: usize = 2 * 1024 * 1024;
+/// Rows that are kept at least: what a level, the spikes before and the way back of an incident rest on.
+const KEPT_ROWS: usize = 32 * 1024;
+/// Cells from which on fewer rows are kept, and the fewest.
+const MOST_CELLS: usize = 16 * 1024 * 1024;
+const FEWEST_ROWS: usize = 4096;
+
+/// What one look at the log gave.
+#[derive(Debug, Default)]
+pub struct Poll {
+    /// Whether there is anything new.
+    pub grew: bool,
+    /// Whether more waits to be read.
+    pub more: bool,
+    /// Whether nothing will ever follow: standard input was closed.
+    pub ended: bool,
+    /// What happened to the log, in a sentence each: it was cut, or another file took its place.
+    pub notes: Vec<String>,
+}
+
+/// What lies before the rows that are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Before {
+    /// Attempts that lie wholly before them.
+    pub attempts: u32,
+    /// Whether any row was let go of.
+    pub rows: bool,
+}
+
+/// A file in a file system, whatever it is called: device and number.
+pub type Identity = (u64, u64);
+
+/// Follows one log.
+#[derive(Debug)]
+pub struct Follower<'a> {
+    path: PathBuf,
+    aliases: &'a Aliases,
+    options: Options,
+    way: Way,
+    before: Before,
+    /// Step base and whether it is known, once the first rows are gone.
+    base: Option<(u64, bool)>,
+}
+
+/// How a log is followed.
+#[derive(Debug)]
+enum Way {
+    /// Line by line.
+    Lines(Box<(Tail, Lines)>),
+    /// Read anew whenever it changed: what is no text, and folders.
+    Whole(Box<Whole>),
+}
+
+#[derive(Debug, Default)]
+struct Whole {
+    seen: Vec<(PathBuf, u64, Option<SystemTime>)>,
+    run: Option<Run>,
+}
+
+impl<'a> Follower<'a> {
+    /// Follows the log at a path, which need not exist yet; `-` is standard input. Of a file that took the place of the one
+    /// with the identity `last`, that one is read first, where it still lies beside it.
+    pub fn new(
+        path: &Path,
+        aliases: &'a Aliases,
+        options: Options,
+        last: Option<Identity>,
+    ) -> Result<Self, IngestError> {
+        let forced = options.format.as_deref().map(by_name).transpose()?;
+        let way = if path.as_os_str() == "-" {
+            Way::Lines(Box::new((Tail::stdin(), Lines::new(forced))))
+        } else {
+            match one_log(path) {
+                Some(file) => Way::Lines(Box::new((Tail::file(&file, last), Lines::new(forced)))),
+                None => Way::Whole(Box::default()),
+            }
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            aliases,
+            options,
+            way,
+            before: Before::default(),
+            base: None,
+        })
+    }
+
+    /// Reads what is new, up to some megabytes.
+    pub fn poll(&mut self) -> Result<Poll, IngestError> {
+        match &mut self.way {
+            Way::Lines(way) => {
+                let (tail, lines) = way.as_mut();
+                let poll = follow(tail, lines).map_err(|source| IngestError::Io {
+                    path: self.path.display().to_string(),
+                    source,
+                })?;
+                if lines.state() == State::NoLines {
+                    self.way = Way::Whole(Box::default());
+                    return self.poll();
+                }
+                Ok(poll)
+            }
+            Way::Whole(whole) => whole.poll(&self.path, self.aliases, &self.options),
+        }
+    }
+
+    /// The last rows as a run, and what lies before them; `None` as long as there is no row.
+    pub fn run(&mut self) -> Option<(Run, Before)> {
+        let run = self.build()?;
+        let Way::Lines(way) = &mut self.way else {
+            return Some((run, Before::default()));
+        };
+        let before = self.before;
+        if way.1.trim(keep(&run)) {
+            self.base = Some((run.meta.step_base, run.meta.base_known));
+            let left = self.build().map_or(1, |r| r.attempts.len());
+            let gone = run.attempts.len().saturating_sub(left);
+            self.before.attempts += u32::try_from(gone).unwrap_or(0);
+            self.before.rows = true;
+        }
+        Some((run, before))
+    }
+
+    fn build(&self) -> Option<Run> {
+        let way = match &self.way {
+            Way::Whole(whole) => return whole.run.clone(),
+            Way::Lines(way) => way,
+        };
+        let (format, rows) = way.1.rows()?;
+        let name = Source::File(self.path.clone()).name();
+        let options = Options {
+            format: None,
+            step_base: self.options.step_base.or(self.base.map(|b| b.0)),
+            run: None,
+        };
+        let group = Group {
+            format,
+            pieces: vec![(name.clone(), rows)],
+        };
+        let mut run = join_groups(vec![group], self.aliases, &options, &name).ok()?;
+        if let Some((_, known)) = self.base.filter(|_| self.options.step_base.is_none()) {
+            run.meta.base_known = known;
+        }
+        Some(run)
+    }
+
+    /// Bytes of the log that are not read yet.
+    pub fn unread(&self) -> u64 {
+        match &self.way {
+            Way::Lines(way) => way.0.unread(),
+            Way::Whole(_) => 0,
+        }
+    }
+
+    /// When the log was last written to, as its file system tells.
+    pub fn written(&self) -> Option<SystemTime> {
+        match &self.way {
+            Way::Lines(way) => way.0.written(),
+            Way::Whole(whole) => whole.seen.iter().filter_map(|(_, _, t)| *t).max(),
+        }
+    }
+
+    /// The file that is being read, if it is one.
+    pub fn identity(&self) -> Option<Identity> {
+        match &self.way {
+            Way::Lines(way) => way.0.identity(),
+            Way::Whole(_) => None,
+        }
+    }
+
+    /// Whether every change makes the whole log be read anew.
+    pub fn reads_anew(&self) -> bool {
+        matches!(self.way, Way::Whole(_))
+    }
+}
+
+/// The file to follow line by line, if the path is no folder of several.
+fn one_log(path: &Path) -> Option<PathBuf> {
+    if !path.is_dir() {
+        return Some(path.to_owned());
+    }
+    let found = search::search(path, None).ok()?;
+    match <[PathBuf; 1]>::try_from(found.logs) {
+        Ok([only]) => Some(only),
+        Err(_) => None,
+    }
+}
+
+/// Rows to keep: fewer of a log with thousands of metrics.
+fn keep(run: &Run) -> usize {
+    let columns = run.columns().count().max(1);
+    (MOST_CELLS / columns).clamp(FEWEST_ROWS, KEPT_ROWS)
+}
+
+fn follow(tail: &mut Tail, lines: &mut Lines) -> std::io::Result<Poll> {
+    let mut poll = Poll::default();
+    let mut read = 0;
+    while read < BATCH {
+        match tail.next(BATCH - read)? {
+            Got::Bytes(bytes) => {
+                read += bytes.len();
+                lines.push(&bytes);
+                poll.grew = true;
+            }
+            Got::Began(note) => {
+                lines.begin();
+                poll.notes.push(note);
+            }
+            Got::Nothing => return Ok(poll),
+            Got::Ended => {
+                lines.begin();
+                poll.ended = true;
+                return Ok(poll);
+            }
+        }
+    }
+    poll.more = true;
+    Ok(poll)
+}
+
+impl Whole {
+    fn poll(
+        &mut self,
+        path: &Path,
+        aliases: &Aliases,
+        options: &Options,
+    ) -> Result<Poll, IngestError> {
+        let seen = search::state(path);
+        if seen == self.seen || seen.is_empty() {
+            return Ok(Poll::default());
+        }
+        let outcome = read(&[path.to_owned()], aliases, options, &mut |_, _| {});
+        self.seen = seen;
+        match outcome {
+            Ok(run) => self.run = Some(run),
+            // What is being written may hold nothing yet, or be cut where it cannot be read.
+            Err(
+                IngestError::Empty { .. }
+                | IngestError::NoSteps { .. }
+                | IngestError::NoLogs { .. }
+                | IngestError::Unknown { .. },
+            ) => return Ok(Poll::default()),
+            Err(e) => return Err(e),
+        }
+        Ok(Poll {
+            grew: true,
+            ..Poll::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! What a watch tells: one line for people, JSON for programs, a message for chat.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::diagnosis::{Diagnosed, Diagnosis};
+use crate::plan::{Action, Plan};
+use crate::report::words;
+use crate::report::{json as document, shown};
+use crate::run::printable;
+use crate::watch::{Change, Doing, Hang, News, Told};
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+const PLAIN: &str = "\x1b[0m";
+
+/// News in one line for a terminal, without its end.
+pub fn line(d: Option<&Diagnosis>, news: &News) -> String {
+    let head = format!("incident {}", news.id);
+    let (colour, text) = match (&news.what, at(d, news)) {
+        (Change::New(_), Some((d, x))) => (colour(x.plan.action), new(d, x)),
+        (Change::Updated(was, _), Some((d, x))) => (colour(x.plan.action), updated(d, x, was)),
+        (Change::Withdrawn, _) => (DIM, WITHDRAWN.to_owned()),
+        (Change::Hung(hang), _) => (RED, hung(hang)),
+        (Change::GoesOn { step, after }, _) => (GREEN, goes_on(*step, *after)),
+        (Change::New(_) | Change::Updated(..), None) => (PLAIN, String::new()),
+    };
+    format!("{colour}{BOLD}{head}{PLAIN}  {}", printable(&text))
+}
+
+const WITHDRAWN: &str = "taken back: with more rows it does not stand out";
+
+fn colour(action: Action) -> &'static str {
+    match action {
+        Action::None => GREEN,
+        Action::Wait => YELLOW,
+        _ => RED,
+    }
+}
+
+/// The incident that news are about.
+fn at<'a>(d: Option<&'a Diagnosis>, news: &News) -> Option<(&'a Diagnosis, &'a Diagnosed)> {
+    let d = d?;
+    let (Change::New(n) | Change::Updated(_, n)) = news.what else {
+        return None;
+    };
+    Some((d, d.incidents.get(n)?))
+}
+
+/// Kind, shape, and whether it is open.
+fn title(x: &Diagnosed) -> String {
+    let i = &x.incident;
+    let signal = if i.signal == "loss" {
+        "loss"
+    } else {
+        "gradient norm alone"
+    };
+    let open = if i.open { ", open" } else { "" };
+    format!("{signal}, {}, {}{open}", i.kind.name(), i.shape.name())
+}
+
+fn new(d: &Diagnosis, x: &Diagnosed) -> String {
+    let again = x.same_as.map_or("", |_| ", met again");
+    format!(
+        "{}{again} · {} · {} · {}",
+        title(x),
+        words::when(d, x),
+        words::cause(&x.verdict),
+        advice(&x.plan)
+    )
+}
+
+/// The advice and where it leads.
+fn advice(p: &Plan) -> String {
+    let to = p
+        .rollback
+        .as_ref()
+        .map_or(String::new(), |r| match p.action {
+            Action::Rollback | Action::RollbackAndSkip => format!(" to {}", r.step),
+            Action::Wait => format!(", way back {}", r.step),
+            _ => String::new(),
+        });
+    format!("{}{to}: {}", words::action(p.action), p.why)
+}
+
+fn updated(d: &Diagnosis, x: &Diagnosed, was: &Told) -> String {
+    let mut parts = Vec::new();
+    if was.open && !x.incident.open || was.shape != x.incident.shape.name() {
+        parts.push(format!("now {}", title(x)));
+        parts.push(words::when(d, x));
+    }
+    if was.cause != x.verdict.cause {
+        parts.push(words::cause(&x.verdict));
+    }
+    let action = x.plan.action;
+    if was.action == action.name() {
+        parts.push(advice(&x.plan));
+    } else {
+        let before = Action::named(&was.action).map_or("", words::action);
+        parts.push(format!("{before} becomes {}", advice(&x.plan)));
+    }
+    parts.join(" · ")
+}
+
+fn hung(h: &Hang) -> String {
+    let usual = h.usual.map_or(String::new(), |s| {
+        format!("; a row comes every {}", shown(round(s)))
+    });
+    let longest = h.longest.map_or(String::new(), |s| {
+        format!(", the longest pause was {}", shown(round(s)))
+    });
+    let saving = if h.doing == Doing::Saving {
+        "; the log says that a checkpoint is being saved"
+    } else {
+        ""
+    };
+    format!(
+        "hang · no step after {} for {}{usual}{longest}{saving} · look at the ranks: a stuck collective, a dead node or a full \
+         file system",
+        h.step,
+        shown(h.waited.round())
+    )
+}
+
+/// Seconds to three places.
+fn round(s: f64) -> f64 {
+    (s * 1000.0).round() / 1000.0
+}
+
+fn goes_on(step: u64, after: u64) -> String {
+    format!("steps come again: {step} after {}", shown(after as f64))
+}
+
+/// The name of what happened, for programs.
+fn event(what: &Change) -> &'static str {
+    match what {
+        Change::New(_) => "incident",
+        Change::Updated(..) => "update",
+        Change::Withdrawn => "withdrawn",
+        Change::Hung(_) => "hang",
+        Change::GoesOn { .. } => "goes-on",
+    }
+}
+
+/// News for programs: what happened, the run, and the incident as a diagnosis prints it.
+pub fn payload(log: &str, d: Option<&Diagnosis>, news: &News) -> Value {
+    let incident = at(d, news).map(|(d, x)| document::incident(d, x));
+    let mut out = json!({
+        "schema": document::SCHEMA, "whyspike": env!("CARGO_PKG_VERSION"), "event": event(&news.what), "id": news.id,
+        "log": printable(log), "says": plain(d, news), "incident": incident,
+        "run": d.map(|d| json!({ "format": d.run.meta.format, "last_step": d.run.steps.last(), "rows": d.run.len() })),
+    });
+    match &news.what {
+        Change::Updated(was, _) => out["was"] = json!(was.as_ref()),
+        Change::Hung(h) => {
+            out["hang"] = json!({ "last_step": h.step, "seconds": round(h.waited), "allowed_seconds": round(h.limit),
+                "usual_seconds": h.usual.map(round), "longest_pause_seconds": h.longest.map(round) });
+        }
+        Change::GoesOn { step, after } => {
+            out["hang"] = json!({ "step": step, "seconds": after });
+        }
+        Change::New(_) | Change::Withdrawn => {}
+    }
+    out
+}
+
+/// The line without colours and without the number.
+fn plain(d: Option<&Diagnosis>, news: &News) -> String {
+    let line = anstream::adapter::strip_str(&line(d, news)).to_string();
+    line.split_once("  ")
+        .map_or(String::new(), |(_, text)| text.to_owned())
+}
+
+/// News for a webhook that takes what Slack's incoming webhooks take: `text`, in its own markup.
+pub fn message(log: &str, d: Option<&Diagnosis>, news: &News) -> Value {
+    let name = log.rsplit('/').next().unwrap_or(log);
+    let mut text = format!(
+        "*whyspike: incident {}* in `{}`\n{}",
+        news.id,
+        escaped(&name.replace('`', "'")),
+        escaped(&plain(d, news)).replace(" · ", "\n")
+    );
+    let resume = at(d, news).and_then(|(_, x)| Some((x, x.plan.resume.as_ref()?)));
+    if let Some((x, resume)) = resume
+        && matches!(x.plan.action, Action::Rollback | Action::RollbackAndSkip)
+        && let Some(command) = &resume.command
+    {
+        let command = escaped(&command.replace("```", "'''"));
+        let _ = write!(text, "\n```{command}```");
+    }
+    json!({ "text": text })
+}
+
+/// The three characters that Slack's markup asks to be escaped.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
