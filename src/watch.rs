@@ -120,7 +120,10 @@ impl Watcher {
         let mut news = Vec::new();
         for (entry, of) in bound.iter().enumerate() {
             match of {
-                Some(n) => news.extend(self.ledger.update(entry, &told(d, &seen[*n]), &seen[*n])),
+                Some(n) => {
+                    let (now, last) = (told(d, &seen[*n]), last_place(&d.run, before));
+                    news.extend(self.ledger.update(entry, &now, &seen[*n], last));
+                }
                 None => news.extend(self.withdraw(entry, d, before)),
             }
         }

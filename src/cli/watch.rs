@@ -106,6 +106,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         latest: None,
         silent: args.from_now && first,
         caught_up: false,
+        unseen: false,
         noted: SystemTime::now(),
         complaint: None,
     };
@@ -129,6 +130,8 @@ struct Watch<'a> {
     silent: bool,
     /// Whether the end of the log was reached once: what comes from then on comes now.
     caught_up: bool,
+    /// Whether rows came that were not looked at.
+    unseen: bool,
     noted: SystemTime,
     /// What was complained of last.
     complaint: Option<String>,
@@ -188,7 +191,8 @@ impl Watch<'_> {
         for note in &poll.notes {
             say(&format!("{}: {note}", self.log));
         }
-        if poll.grew || poll.ended {
+        self.unseen |= poll.grew || poll.ended;
+        if self.unseen {
             self.complaint = None;
             self.examine(!poll.more)?;
         }
@@ -197,6 +201,11 @@ impl Watch<'_> {
 
     /// Diagnoses the rows that are kept, unless all that they show was told. `at_end` is false if more rows wait.
     fn examine(&mut self, at_end: bool) -> anyhow::Result<()> {
+        // Fewer looks while much waits: what is there in the end is what counts.
+        if !at_end && !self.follower.is_full() {
+            return Ok(());
+        }
+        self.unseen = false;
         let Some((run, before)) = self.follower.run() else {
             return Ok(());
         };
@@ -204,7 +213,7 @@ impl Watch<'_> {
             return Ok(());
         }
         // What was there before the watch is looked at once, and not while more of it waits.
-        if !at_end && (self.silent || self.args.once) || self.watcher.is_behind(&run, before) {
+        if !at_end && self.silent || self.watcher.is_behind(&run, before) {
             return Ok(());
         }
         let came = if self.caught_up {

@@ -128,7 +128,7 @@ impl<'a> Follower<'a> {
             return Some((run, Before::default()));
         };
         let before = self.before;
-        if way.1.trim(keep(&run)) {
+        if way.1.trim(keep(way.1.columns())) {
             self.base = Some((run.meta.step_base, run.meta.base_known));
             let left = self.build().map_or(1, |r| r.attempts.len());
             let gone = run.attempts.len().saturating_sub(left);
@@ -159,6 +159,14 @@ impl<'a> Follower<'a> {
             run.meta.base_known = known;
         }
         Some(run)
+    }
+
+    /// Whether so many rows have come since the last [`run`](Self::run) that more of them could push some out unseen.
+    pub fn is_full(&self) -> bool {
+        match &self.way {
+            Way::Lines(way) => way.1.fresh() >= keep(way.1.columns()) / 2,
+            Way::Whole(_) => false,
+        }
     }
 
     /// Bytes of the log that are not read yet.
@@ -204,9 +212,8 @@ fn one_log(path: &Path) -> Option<PathBuf> {
 }
 
 /// Rows to keep: fewer of a log with thousands of metrics.
-fn keep(run: &Run) -> usize {
-    let columns = run.columns().count().max(1);
-    (MOST_CELLS / columns).clamp(FEWEST_ROWS, KEPT_ROWS)
+fn keep(columns: usize) -> usize {
+    (MOST_CELLS / columns.max(1)).clamp(FEWEST_ROWS, KEPT_ROWS)
 }
 
 fn follow(tail: &mut Tail, lines: &mut Lines) -> std::io::Result<Poll> {

@@ -51,7 +51,7 @@ fn at<'a>(d: Option<&'a Diagnosis>, news: &News) -> Option<(&'a Diagnosis, &'a D
     Some((d, d.incidents.get(n)?))
 }
 
-/// Kind, shape, and whether it is open.
+/// Signal, kind and shape; of a shape that cannot be told yet, that it is open.
 fn title(x: &Diagnosed) -> String {
     let i = &x.incident;
     let signal = if i.signal == "loss" {
@@ -59,8 +59,8 @@ fn title(x: &Diagnosed) -> String {
     } else {
         "gradient norm alone"
     };
-    let open = if i.open { ", open" } else { "" };
-    format!("{signal}, {}, {}{open}", i.kind.name(), i.shape.name())
+    let shape = if i.open { "open" } else { i.shape.name() };
+    format!("{signal}, {}, {shape}", i.kind.name())
 }
 
 fn new(d: &Diagnosis, x: &Diagnosed) -> String {
@@ -88,11 +88,7 @@ fn advice(p: &Plan) -> String {
 }
 
 fn updated(d: &Diagnosis, x: &Diagnosed, was: &Told) -> String {
-    let mut parts = Vec::new();
-    if was.open && !x.incident.open || was.shape != x.incident.shape.name() {
-        parts.push(format!("now {}", title(x)));
-        parts.push(words::when(d, x));
-    }
+    let mut parts = vec![format!("now {}", title(x)), words::when(d, x)];
     if was.cause != x.verdict.cause {
         parts.push(words::cause(&x.verdict));
     }

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::detect::TRANSIENT_STEPS;
 use crate::ingest::follow::Identity;
+use crate::plan::Action;
 use crate::watch::{Change, Hang, News, Seen};
 
 /// Version of the file.
@@ -67,6 +69,8 @@ pub struct Entry {
     pub told: Told,
     /// Whether it was taken back since.
     pub withdrawn: bool,
+    /// Since when it looks calmer than what was said last.
+    pub(super) calmer_since: Option<Place>,
 }
 
 /// News that are to be handed to a command or a webhook.
@@ -209,23 +213,42 @@ impl Ledger {
             shown_to: end,
             told,
             withdrawn: false,
+            calmer_since: None,
         });
         id
     }
 
-    /// An incident as it is now. News if the advice or the decided cause changed, or its shape settled.
-    pub(super) fn update(&mut self, entry: usize, now: &Told, seen: &Seen) -> Option<News> {
+    /// An incident as it is now, and the last place in the log. News if the advice, the decided cause or its end are others
+    /// than told: what is worse at once, what is calmer once it has held.
+    pub(super) fn update(
+        &mut self,
+        entry: usize,
+        now: &Told,
+        seen: &Seen,
+        last: Place,
+    ) -> Option<News> {
         let e = &mut self.entries[entry];
         (e.onset, e.end) = (seen.onset, seen.end);
-        let before = e.told.clone();
-        let news = e.withdrawn
-            || now.action != before.action
-            || now.cause.is_some() && now.cause != before.cause
-            || before.open && !now.open;
-        if !news {
+        let differs = e.withdrawn
+            || now.action != e.told.action
+            || now.cause.is_some() && now.cause != e.told.cause
+            || e.told.open && !now.open;
+        if !differs {
+            e.calmer_since = None;
             return None;
         }
-        (e.told, e.withdrawn) = (now.clone(), false);
+        let worse = e.withdrawn || urgency(&now.action) > urgency(&e.told.action);
+        let since = if now.open {
+            *e.calmer_since.get_or_insert(last)
+        } else {
+            seen.end
+        };
+        let held = last.attempt > since.attempt || last.step >= since.step + TRANSIENT_STEPS;
+        if !worse && !held {
+            return None;
+        }
+        (e.withdrawn, e.calmer_since) = (false, None);
+        let before = std::mem::replace(&mut e.told, now.clone());
         Some(News {
             id: e.id,
             what: Change::Updated(Box::new(before), seen.at),
@@ -272,5 +295,15 @@ impl Ledger {
     pub fn open_incidents(&self) -> impl Iterator<Item = &Entry> {
         let lasting = |e: &&Entry| e.told.open || e.told.shape == "divergent";
         self.entries.iter().filter(|e| !e.withdrawn).filter(lasting)
+    }
+}
+
+/// How much an action asks for.
+fn urgency(action: &str) -> u8 {
+    match Action::named(action) {
+        Some(Action::None) | None => 0,
+        Some(Action::Wait) => 1,
+        Some(Action::Rollback | Action::RollbackAndSkip) => 2,
+        Some(Action::Stop) => 3,
     }
 }

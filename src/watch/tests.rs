@@ -106,6 +106,38 @@ fn waiting_becomes_going_back_when_the_time_is_up() {
 }
 
 #[test]
+fn what_is_worse_is_told_at_once_and_what_is_calmer_once_it_holds() {
+    let mut ledger = Ledger::new("log");
+    let at = |step| Place { attempt: 0, step };
+    let seen = |end| Seen {
+        at: 0,
+        onset: at(100),
+        end: at(end),
+    };
+    let told = |action: &str, open| Told {
+        action: action.to_owned(),
+        open,
+        ..Told::default()
+    };
+    ledger.open(told("wait", true), &seen(100));
+    let mut now = |action, open, end, last| {
+        let news = ledger.update(0, &told(action, open), &seen(end), at(last));
+        news.is_some()
+    };
+    assert!(!now("wait", true, 110, 110));
+    assert!(now("rollback", true, 170, 170));
+    // To and fro near a threshold.
+    assert!(!now("wait", true, 171, 171) && !now("rollback", true, 172, 172));
+    assert!(!now("wait", true, 180, 180) && !now("wait", true, 230, 230));
+    assert!(now("wait", true, 240, 240));
+    assert!(now("stop", true, 241, 241));
+    // Over, once it was so for a while: the log tells since when.
+    assert!(!now("none", false, 250, 300));
+    assert!(now("none", false, 250, 310));
+    assert!(now("wait", true, 320, 320));
+}
+
+#[test]
 fn a_restart_repeats_nothing_and_tells_what_came_meanwhile() {
     let loss = spiky(900, &[(300, 3), (500, 3), (700, 3)]);
     let mut watcher = Watcher::new(Ledger::new("log"));

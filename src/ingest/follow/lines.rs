@@ -32,6 +32,8 @@ pub(super) struct Lines {
     /// Rows of what is pending, as the format that fits best reads it.
     trial: Rows,
     rows: Rows,
+    /// Rows that came since all were last looked at.
+    fresh: usize,
 }
 
 struct Known {
@@ -61,6 +63,7 @@ impl Lines {
             line: 1,
             trial: Rows::default(),
             rows: Rows::default(),
+            fresh: 0,
         }
     }
 
@@ -73,7 +76,8 @@ impl Lines {
         if !self.pending.is_empty() && !self.pending.ends_with(b"\n") {
             self.push(b"\n");
         }
-        self.rows.append(std::mem::take(&mut self.trial));
+        let trial = std::mem::take(&mut self.trial);
+        self.append(trial);
         self.pending.clear();
         (self.offset, self.line, self.state) = (0, 1, State::Open);
     }
@@ -116,7 +120,8 @@ impl Lines {
         }
         self.trial = self.parse(whole);
         if self.trial.steps.len() >= SURE_ROWS || whole >= HEAD {
-            self.rows.append(std::mem::take(&mut self.trial));
+            let trial = std::mem::take(&mut self.trial);
+            self.append(trial);
             self.done_with(whole);
             self.state = State::Lines;
         }
@@ -138,10 +143,25 @@ impl Lines {
         let whole = self.whole();
         if whole > 0 {
             let part = self.parse(whole);
-            self.rows.append(part);
+            self.append(part);
             self.done_with(whole);
         }
         self.bound();
+    }
+
+    fn append(&mut self, part: Rows) {
+        self.fresh += part.steps.len();
+        self.rows.append(part);
+    }
+
+    /// Number of metrics.
+    pub(super) fn columns(&self) -> usize {
+        self.rows.columns().count()
+    }
+
+    /// Rows that came since all were last looked at.
+    pub(super) fn fresh(&self) -> usize {
+        self.fresh
     }
 
     /// The rows of the first pending bytes.
@@ -169,7 +189,7 @@ impl Lines {
         }
         if let Some(end) = memchr::memrchr(b'\r', &self.pending) {
             let part = self.parse(end + 1);
-            self.rows.append(part);
+            self.append(part);
             self.done_with(end + 1);
             return;
         }
@@ -190,8 +210,9 @@ impl Lines {
         (!rows.steps.is_empty()).then_some((known.format, rows))
     }
 
-    /// Lets go of rows once there are twice as many as are kept. Says whether it did.
+    /// All were looked at: lets go of rows once there are twice as many as are kept. Says whether it did.
     pub(super) fn trim(&mut self, keep: usize) -> bool {
+        self.fresh = 0;
         let over = self.rows.steps.len() >= 2 * keep;
         if over {
             self.rows.keep_last(keep);
