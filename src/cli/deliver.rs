@@ -3,7 +3,7 @@
 //! It is a process of its own, so that what ends the watch, even a kill, does not end the delivery: it claims the news in
 //! a file that only one can create, and only then hands them on.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -102,7 +102,7 @@ fn post(args: &Args) -> anyhow::Result<ExitCode> {
         .open(&args.claim);
     let claim = claim.with_context(|| args.claim.display().to_string())?;
     // Whoever holds the lock hands them on; it falls when that process ends.
-    if claim.try_lock().is_err() || args.done.exists() {
+    if matches!(claim.try_lock(), Err(TryLockError::WouldBlock)) || args.done.exists() {
         return Ok(ExitCode::SUCCESS);
     }
     let outcome = insist(&url, &body);

@@ -81,6 +81,8 @@ fn seconds(text: &str) -> anyhow::Result<f64> {
 
 /// A log that is read whole at every change is looked at this many times as rarely as reading it takes.
 const REST: u32 = 10;
+/// Time between looks at the checkpoints.
+const SCANNED: Duration = Duration::from_secs(30);
 /// Time between writes of how far the log was read.
 const NOTED: Duration = Duration::from_secs(10);
 
@@ -108,6 +110,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         caught_up: false,
         unseen: false,
         noted: SystemTime::now(),
+        scanned: SystemTime::now(),
         complaint: None,
     };
     watch.hello();
@@ -133,6 +136,7 @@ struct Watch<'a> {
     /// Whether rows came that were not looked at.
     unseen: bool,
     noted: SystemTime,
+    scanned: SystemTime,
     /// What was complained of last.
     complaint: Option<String>,
 }
@@ -222,13 +226,7 @@ impl Watch<'_> {
             Came::Earlier(self.follower.written().map(since_1970))
         };
         let goes_on = self.watcher.advance(&run, before, came);
-        self.told.checkpoints = match self.args.input.kept.given() {
-            Ok(given) => given,
-            Err(e) => {
-                self.complain(&format!("{e:#}"));
-                std::mem::take(&mut self.told.checkpoints)
-            }
-        };
+        self.scan();
         let diagnosis = diagnose(run, &self.rules, &self.told);
         let mut news: Vec<News> = goes_on.into_iter().collect();
         news.extend(self.watcher.look(&diagnosis, before));
@@ -237,6 +235,18 @@ impl Watch<'_> {
             return self.post.save(&self.watcher.ledger);
         }
         self.tell(&news)
+    }
+
+    /// Looks which checkpoints exist, now and then: a folder of them may be far away.
+    fn scan(&mut self) {
+        if self.scanned.elapsed().is_ok_and(|t| t < SCANNED) {
+            return;
+        }
+        self.scanned = SystemTime::now();
+        match self.args.input.kept.given() {
+            Ok(given) => self.told.checkpoints = given,
+            Err(e) => self.complain(&format!("{e:#}")),
+        }
     }
 
     fn hang(&mut self) -> anyhow::Result<()> {

@@ -54,7 +54,10 @@ impl<'a> Post<'a> {
                 "{}: another `whyspike watch` has it; to watch the log twice, give each its own --state",
                 folder.display()
             ),
-            Err(fs::TryLockError::Error(e)) => return Err(e).with_context(at),
+            Err(fs::TryLockError::Error(e)) => say(&format!(
+                "--state {}: its file system has no locks ({e}): see that only one watch uses it",
+                folder.display()
+            )),
         }
         let webhook = args.webhook.clone().or_else(|| std::env::var(WEBHOOK).ok());
         if let Some(url) = webhook.as_deref().filter(|u| !is_address(u)) {

@@ -7,6 +7,9 @@ use crate::run::Rows;
 /// Rows after which the format is settled; until then each new line may show another.
 const SURE_ROWS: usize = 8;
 
+/// First bytes of what is packed: gzip, zstd.
+const PACKED: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
+
 /// How far the format is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -100,6 +103,10 @@ impl Lines {
     }
 
     fn recognise(&mut self) {
+        if PACKED.iter().any(|magic| self.pending.starts_with(magic)) {
+            self.state = State::NoLines;
+            return;
+        }
         let head = &self.pending[..self.pending.len().min(HEAD)];
         let found = self
             .forced

@@ -46,6 +46,8 @@ pub(super) struct Growing {
     begun: bool,
     /// Whether the last look found nothing more to read.
     idle: bool,
+    /// The file that could not be read any more, and how far it was read.
+    lost: Option<(Identity, u64)>,
 }
 
 #[derive(Debug)]
@@ -60,11 +62,15 @@ struct Open {
 }
 
 impl Tail {
-    /// Standard input, read on a thread of its own.
+    /// Standard input.
     pub(super) fn stdin() -> Self {
+        Self::pipe(io::stdin())
+    }
+
+    /// What only gives its bytes once, read on a thread of its own.
+    fn pipe(mut input: impl Read + Send + 'static) -> Self {
         let (give, take) = sync_channel(WAITING);
         std::thread::spawn(move || {
-            let mut input = io::stdin();
             loop {
                 let mut part = vec![0; PART];
                 let got = match input.read(&mut part) {
@@ -87,12 +93,18 @@ impl Tail {
 
     /// A file. If another has taken the place of the file `last`, that one is read first.
     pub(super) fn file(path: &Path, last: Option<Identity>) -> Self {
+        if fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+            && let Ok(file) = File::open(path)
+        {
+            return Self::pipe(file);
+        }
         Self::File(Growing {
             path: path.to_owned(),
             open: None,
             first: last.and_then(|last| put_aside(path, last)),
             begun: false,
             idle: false,
+            lost: None,
         })
     }
 
@@ -135,8 +147,12 @@ impl Growing {
                 return Ok(open.begin_anew());
             }
             match open.read(most) {
-                // The file is gone from under us, as network file systems do: it is opened again.
-                Err(_) => self.open = None,
+                // It may be gone from under us, as network file systems do: it is opened again at the next look.
+                Err(e) => {
+                    self.lost = open.identity.map(|id| (id, open.offset));
+                    self.open = None;
+                    return Err(e);
+                }
                 Ok(bytes) if !bytes.is_empty() => return Ok(Got::Bytes(bytes)),
                 Ok(_) => {}
             }
@@ -168,7 +184,12 @@ impl Growing {
             self.idle = true;
             return Ok(Got::Nothing);
         }
-        self.open = Some(Open::new(&next)?);
+        let mut open = Open::new(&next)?;
+        let goes_on = self.lost.take().is_some_and(|lost| open.go_on(lost));
+        self.open = Some(open);
+        if goes_on {
+            return self.next(PART);
+        }
         if std::mem::replace(&mut self.begun, true) {
             Ok(Got::Began(
                 "another file took the place of the log".to_owned(),
@@ -193,6 +214,17 @@ impl Open {
         })
     }
 
+    /// Goes on where the same file was left, if it is the same.
+    fn go_on(&mut self, (identity, offset): (Identity, u64)) -> bool {
+        let same = self.identity == Some(identity);
+        let whole = self.file.metadata().is_ok_and(|m| m.len() >= offset);
+        let there = same && whole && self.file.seek(SeekFrom::Start(offset)).is_ok();
+        if there {
+            self.offset = offset;
+        }
+        there
+    }
+
     fn read(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let mut part = vec![0; most];
         let n = loop {
@@ -203,8 +235,11 @@ impl Open {
         };
         part.truncate(n);
         self.offset += n as u64;
-        let room = HEAD.saturating_sub(self.head.len()).min(n);
-        self.head.extend_from_slice(&part[..room]);
+        // Of a file that is gone on with the head is not known.
+        if self.offset == self.head.len() as u64 + n as u64 {
+            let room = HEAD.saturating_sub(self.head.len()).min(n);
+            self.head.extend_from_slice(&part[..room]);
+        }
         Ok(part)
     }
 

@@ -155,6 +155,54 @@ fn old_rows_go_and_the_attempts_before_them_are_counted() {
 }
 
 #[test]
+fn what_cannot_be_read_is_an_error_at_every_look_and_no_end_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log.jsonl");
+    let aliases = Aliases::built_in();
+    let mut f = follower(&log, &aliases);
+    assert!(drain(&mut f).is_empty());
+    fs::create_dir(&log).expect("a folder in its place");
+    assert!(f.poll().is_err() && f.poll().is_err());
+    fs::remove_dir(&log).expect("gone");
+    add(&log, &lines(0..10));
+    drain(&mut f);
+    assert_eq!(steps(&mut f).len(), 10);
+}
+
+#[test]
+fn a_packed_log_is_read_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log.jsonl.gz");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(lines(0..10).as_bytes()).expect("packed");
+    fs::write(&log, packed.finish().expect("packed")).expect("written");
+    let aliases = Aliases::built_in();
+    let mut f = follower(&log, &aliases);
+    drain(&mut f);
+    assert!(f.reads_anew() && steps(&mut f).len() == 10);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_read_to_its_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::write(pipe, lines(0..10)).expect("written")
+    });
+    let aliases = Aliases::built_in();
+    let mut f = follower(&pipe, &aliases);
+    writer.join().expect("written");
+    while !f.poll().expect("readable").ended {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(steps(&mut f).len(), 10);
+}
+
+#[test]
 fn what_is_no_text_and_folders_are_read_anew_when_they_change() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("trainer_state.json");
