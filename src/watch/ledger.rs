@@ -98,7 +98,7 @@ pub enum Channel {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ledger {
     version: u32,
-    /// The log, as given.
+    /// The log, from the root on.
     pub log: String,
     /// The file that was being read.
     pub file: Option<Identity>,

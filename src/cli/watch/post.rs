@@ -65,7 +65,7 @@ impl<'a> Post<'a> {
         }
         Ok(Self {
             folder,
-            log: log.display().to_string(),
+            log: whole(log)?.display().to_string(),
             commands: [args.on_incident.as_deref(), args.on_update.as_deref()],
             webhook,
             running: Vec::new(),
@@ -291,6 +291,14 @@ fn is_address(url: &str) -> bool {
     host.is_some_and(|h| !h.is_empty() && !h.starts_with('/'))
 }
 
+/// The path of a log from the root on, however it was given.
+fn whole(log: &Path) -> anyhow::Result<PathBuf> {
+    if log.as_os_str() == "-" {
+        return Ok(log.to_owned());
+    }
+    std::path::absolute(log).with_context(|| log.display().to_string())
+}
+
 /// The folder of a log in the user's state folder.
 fn usual_folder(log: &Path) -> anyhow::Result<PathBuf> {
     if log.as_os_str() == "-" {
@@ -305,7 +313,7 @@ fn usual_folder(log: &Path) -> anyhow::Result<PathBuf> {
     let Some(base) = given.or_else(home) else {
         bail!("--state: HOME is not set: give a folder that remembers what was told");
     };
-    let whole = std::path::absolute(log).with_context(|| log.display().to_string())?;
+    let whole = whole(log)?;
     let name: String = whole
         .to_string_lossy()
         .chars()
