@@ -381,15 +381,18 @@ fn piece(
         return parquet::read_store(&file.source, options.step_base)
             .map(|r| Piece::Stored(Box::new(r)));
     }
-    let (found, mut rows) = read_source(&mut opened, found, options, progress)?;
-    if found.name == mlflow::INGESTER.name {
-        rows = mlflow::named(&rows, &show(&file.source));
-    }
-    rows.run = rows
-        .run
-        .take()
-        .or_else(|| several::id_in_path(&show(&file.source)));
+    let (found, rows) = read_source(&mut opened, found, options, progress)?;
+    let rows = with_path(rows, found, &show(&file.source));
     Ok(Piece::Rows(found, Box::new(rows)))
+}
+
+/// Adds what the path of a source tells of its rows.
+fn with_path(mut rows: Rows, format: &'static Ingester, path: &str) -> Rows {
+    if format.name == mlflow::INGESTER.name {
+        rows = mlflow::named(&rows, path);
+    }
+    rows.run = rows.run.take().or_else(|| several::id_in_path(path));
+    rows
 }
 
 /// The sources of one format.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::ingest::open::Source;
-use crate::ingest::{Group, IngestError, Options, by_name, join_groups, read, search};
+use crate::ingest::{Group, IngestError, Options, by_name, join_groups, read, search, with_path};
 use crate::run::Run;
 use crate::signal::Aliases;
 
@@ -152,7 +152,7 @@ impl<'a> Follower<'a> {
         };
         let group = Group {
             format,
-            pieces: vec![(name.clone(), rows)],
+            pieces: vec![(name.clone(), with_path(rows, format, &name))],
         };
         let mut run = join_groups(vec![group], self.aliases, &options, &name).ok()?;
         if let Some((_, known)) = self.base.filter(|_| self.options.step_base.is_none()) {
@@ -219,7 +219,10 @@ fn keep(columns: usize) -> usize {
 fn follow(tail: &mut Tail, lines: &mut Lines) -> std::io::Result<Poll> {
     let mut poll = Poll::default();
     let mut read = 0;
-    while read < BATCH {
+    poll.more = loop {
+        if read >= BATCH {
+            break true;
+        }
         match tail.next(BATCH - read)? {
             Got::Bytes(bytes) => {
                 read += bytes.len();
@@ -230,15 +233,17 @@ fn follow(tail: &mut Tail, lines: &mut Lines) -> std::io::Result<Poll> {
                 lines.begin();
                 poll.notes.push(note);
             }
-            Got::Nothing => return Ok(poll),
+            Got::Nothing => break false,
             Got::Ended => {
                 lines.begin();
                 poll.ended = true;
-                return Ok(poll);
+                break false;
             }
         }
+    };
+    if poll.grew {
+        lines.look();
     }
-    poll.more = true;
     Ok(poll)
 }
 

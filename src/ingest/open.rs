@@ -12,7 +12,7 @@ use crate::run::{Rows, printable};
 /// Bytes of the start of a source that formats are recognised from.
 pub(super) const HEAD: usize = 256 * 1024;
 /// Bytes of a chunk.
-const CHUNK: usize = 2 * 1024 * 1024;
+pub(super) const CHUNK: usize = 2 * 1024 * 1024;
 /// Bytes of a part that need not end with a line.
 const PART: usize = 1024 * 1024;
 /// The longest line that is kept; a longer one is reported as lost. Per-layer JSON lines reach some 100 kB.

@@ -19,6 +19,7 @@ mod events;
 mod faults;
 mod features;
 mod folders;
+mod follow;
 mod ingest;
 mod layering;
 mod pitfalls;

@@ -1,11 +1,8 @@
 //! Lines as they come, turned into rows of which the last are kept.
 
-use crate::ingest::open::{HEAD, LONGEST_LINE};
+use crate::ingest::open::{CHUNK, HEAD, LONGEST_LINE};
 use crate::ingest::{Ingester, LineReader, Reader, best_of, crew, holes};
 use crate::run::Rows;
-
-/// Rows after which the format is settled; until then each new line may show another.
-const SURE_ROWS: usize = 8;
 
 /// First bytes of what is packed: gzip, zstd.
 const PACKED: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
@@ -22,20 +19,26 @@ pub(super) enum State {
 }
 
 /// Lines read so far, and the last rows of them.
+///
+/// Readers may carry what one line says to a later one, so lines are only done with in chunks as large as those of a log
+/// that is read whole; those after the last chunk are read again at every look.
 pub(super) struct Lines {
     forced: Option<&'static Ingester>,
     known: Option<Known>,
     state: State,
-    /// The file from its start, as long as its format is open; then a line that is not whole yet.
+    /// Whether enough of the file is known that more of it shows no other format.
+    sure: bool,
+    /// What is not done with, from a line's start on.
     pending: Vec<u8>,
     /// Bytes of the file before those that are pending.
     offset: u64,
     /// Number of the first pending line.
     line: u64,
-    /// Rows of what is pending, as the format that fits best reads it.
-    trial: Rows,
+    /// Rows of what is done with.
     rows: Rows,
-    /// Rows that came since all were last looked at.
+    /// Rows of what is pending, as of the last look.
+    last: Rows,
+    /// Rows that were done with since all were last asked for.
     fresh: usize,
 }
 
@@ -61,11 +64,12 @@ impl Lines {
             forced,
             known: None,
             state: State::Open,
+            sure: false,
             pending: Vec::new(),
             offset: 0,
             line: 1,
-            trial: Rows::default(),
             rows: Rows::default(),
+            last: Rows::default(),
             fresh: 0,
         }
     }
@@ -74,27 +78,55 @@ impl Lines {
         self.state
     }
 
+    /// Number of metrics.
+    pub(super) fn columns(&self) -> usize {
+        self.rows.columns().count()
+    }
+
+    /// Rows that were done with since all were last asked for.
+    pub(super) fn fresh(&self) -> usize {
+        self.fresh
+    }
+
     /// What follows is the start of another file, or nothing: the last line is whole, whether it ends or not.
     pub(super) fn begin(&mut self) {
         if !self.pending.is_empty() && !self.pending.ends_with(b"\n") {
-            self.push(b"\n");
+            self.pending.push(b'\n');
         }
-        let trial = std::mem::take(&mut self.trial);
-        self.append(trial);
+        self.look();
+        let last = std::mem::take(&mut self.last);
+        self.append(last);
         self.pending.clear();
-        (self.offset, self.line, self.state) = (0, 1, State::Open);
+        (self.offset, self.line, self.sure) = (0, 1, false);
+        if self.state == State::Lines {
+            self.state = State::Open;
+        }
     }
 
+    /// Takes bytes, and is done with whole chunks of them.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
-        if self.offset == 0 && self.line == 1 && self.pending.starts_with(b"\xEF\xBB\xBF") {
+        if self.offset == 0 && self.pending.starts_with(b"\xEF\xBB\xBF") {
             self.pending.drain(..3);
         }
-        if self.state == State::Open {
+        while self.pending.len() >= CHUNK {
             self.recognise();
-        } else {
-            self.advance();
+            let Some(end) = self.chunk() else { return };
+            let part = self.parse(end);
+            self.append(part);
+            self.done_with(end);
         }
+    }
+
+    /// Reads what is pending, as far as its lines are whole.
+    pub(super) fn look(&mut self) {
+        self.recognise();
+        self.last = self.parse(self.whole());
+    }
+
+    fn append(&mut self, part: Rows) {
+        self.fresh += part.steps.len();
+        self.rows.append(part);
     }
 
     /// The last whole line's end.
@@ -102,7 +134,36 @@ impl Lines {
         memchr::memrchr(b'\n', &self.pending).map_or(0, |end| end + 1)
     }
 
+    /// The end of the first chunk, if it is there. A line without end is let go of, or cut where a progress bar writes over
+    /// itself.
+    fn chunk(&mut self) -> Option<usize> {
+        self.known.as_ref()?;
+        let mut want = CHUNK;
+        while want <= self.pending.len() {
+            if let Some(end) = memchr::memrchr(b'\n', &self.pending[..want]) {
+                return Some(end + 1);
+            }
+            if want >= LONGEST_LINE {
+                if let Some(end) = memchr::memrchr(b'\r', &self.pending[..want]) {
+                    return Some(end + 1);
+                }
+                self.rows.lose(
+                    format!("line {}", self.line),
+                    format!("a line of more than {want} bytes is too long to be a row"),
+                );
+                self.done_with(want);
+                return None;
+            }
+            want = (2 * want).min(LONGEST_LINE);
+        }
+        None
+    }
+
+    /// Finds out the format, as long as more of the file may show another.
     fn recognise(&mut self) {
+        if self.sure || self.state == State::NoLines {
+            return;
+        }
         if PACKED.iter().any(|magic| self.pending.starts_with(magic)) {
             self.state = State::NoLines;
             return;
@@ -111,64 +172,32 @@ impl Lines {
         let found = self
             .forced
             .or_else(|| best_of(head).map(|(format, _)| format));
-        let whole = self.whole();
+        self.sure = head.len() == HEAD;
         match found.map(|format| (format, format.reader)) {
             Some((format, Reader::Lines(make))) => {
-                let reader = make(&self.pending[..whole.min(HEAD)]);
+                let reader = make(head);
                 self.known = Some(Known { format, reader });
+                self.state = State::Lines;
             }
-            Some(_) if self.known.is_none() => {
-                self.state = State::NoLines;
-                return;
-            }
+            Some(_) if self.known.is_none() => self.state = State::NoLines,
             // A file without a head of its own goes on where the one before it ended.
-            _ if self.known.is_some() => {}
-            _ => return self.forget(),
-        }
-        self.trial = self.parse(whole);
-        if self.trial.steps.len() >= SURE_ROWS || whole >= HEAD {
-            let trial = std::mem::take(&mut self.trial);
-            self.append(trial);
-            self.done_with(whole);
-            self.state = State::Lines;
+            _ if self.known.is_some() => self.state = State::Lines,
+            _ => self.forget(),
         }
     }
 
     /// Lets go of what no format knows, but for the last of it, which is looked at again.
     fn forget(&mut self) {
+        self.sure = false;
         let whole = self.whole();
         if whole > HEAD {
             let middle = whole - HEAD / 2;
             let end = memchr::memchr(b'\n', &self.pending[middle..]);
             self.done_with(end.map_or(whole, |e| middle + e + 1));
             self.recognise();
+        } else if self.pending.len() >= LONGEST_LINE {
+            self.done_with(self.pending.len());
         }
-        self.bound();
-    }
-
-    fn advance(&mut self) {
-        let whole = self.whole();
-        if whole > 0 {
-            let part = self.parse(whole);
-            self.append(part);
-            self.done_with(whole);
-        }
-        self.bound();
-    }
-
-    fn append(&mut self, part: Rows) {
-        self.fresh += part.steps.len();
-        self.rows.append(part);
-    }
-
-    /// Number of metrics.
-    pub(super) fn columns(&self) -> usize {
-        self.rows.columns().count()
-    }
-
-    /// Rows that came since all were last looked at.
-    pub(super) fn fresh(&self) -> usize {
-        self.fresh
     }
 
     /// The rows of the first pending bytes.
@@ -189,30 +218,11 @@ impl Lines {
         self.pending.drain(..bytes);
     }
 
-    /// A line without end is let go of, or cut where a progress bar writes over itself.
-    fn bound(&mut self) {
-        if self.pending.len() < LONGEST_LINE {
-            return;
-        }
-        if let Some(end) = memchr::memrchr(b'\r', &self.pending) {
-            let part = self.parse(end + 1);
-            self.append(part);
-            self.done_with(end + 1);
-            return;
-        }
-        let lost = self.pending.len();
-        self.rows.lose(
-            format!("line {}", self.line),
-            format!("a line of more than {lost} bytes is too long to be a row"),
-        );
-        self.done_with(lost);
-    }
-
     /// The last rows, with what only all of them tell put right, and their format.
     pub(super) fn rows(&self) -> Option<(&'static Ingester, Rows)> {
         let known = self.known.as_ref()?;
         let mut rows = self.rows.clone();
-        rows.append(self.trial.clone());
+        rows.append(self.last.clone());
         known.reader.settle(&mut rows);
         (!rows.steps.is_empty()).then_some((known.format, rows))
     }
