@@ -59,10 +59,10 @@ fn trained(curve: &Curve) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let losses = curve.columns[0].1.iter().flatten();
     let rows = curve.steps.iter().zip(losses);
-    let log: String = rows
+    let rows: Vec<String> = rows
         .map(|(s, l)| format!("{{\"step\": {s}, \"loss\": {l:.5}}}\n"))
         .collect();
-    fs::write(folder.path().join("rows"), log).expect("written");
+    fs::write(folder.path().join("rows"), rows.concat()).expect("written");
     let script = folder.path().join("smoke-train.sh");
     fs::write(&script, "#!/bin/sh\ncat rows\n").expect("written");
     let done = Command::new("chmod").arg("+x").arg(&script).status();
