@@ -1,6 +1,9 @@
 //! Renderers: each reads only the diagnosis.
 
+pub mod figure;
+
 pub mod gate;
+
 pub mod json;
 
 pub mod markdown;
