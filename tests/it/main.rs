@@ -26,6 +26,7 @@ mod plan;
 mod prefixes;
 mod properties;
 mod readings;
+mod report;
 mod rules;
 mod semantics;
 mod skip_list;
