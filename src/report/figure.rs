@@ -166,6 +166,8 @@ pub fn incident(d: &Diagnosis, x: &Diagnosed, columns: usize) -> Figure {
         Some(heat::panel(f, heat))
     });
     out.panels.extend(heats);
+    let by_layer = |s: &String| out.panels.iter().any(|p| p.signal == *s);
+    out.absent.retain(|s| !by_layer(s));
     for panel in &mut out.panels {
         panel.band = level::band(&d.run, &x.incident, &panel.signal, (from, to));
         choice::fit(panel);

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::report::figure::{Band, Curve, Figure, Panel, Scale, number};
-use crate::report::html::plot::{class, panel_id, role};
+use crate::report::html::marks::class;
+use crate::report::html::plot::{panel_id, role};
 
 /// All figures by the names of their stacks.
 pub(super) fn json(figures: &[(String, Figure)]) -> String {

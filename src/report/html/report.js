@@ -140,7 +140,7 @@
     say() {
       const step = this.rows[this.reader.value];
       if (step === undefined) return;
-      const text = this.at(step).map((r) => `${r[0]} ${r[1]}`).join(', ');
+      const text = this.at(step).map((r) => `${r.title} ${r.text}`).join(', ');
       this.reader.setAttribute('aria-valuetext', `step ${step}: ${text}`);
     }
 
@@ -314,20 +314,35 @@
       bar.replaceChildren(...out, bar.querySelector('.name'));
     }
 
-    // Names and values at a step, from the rows of the log.
+    // What the log has at a step, a list for each panel: its name, the value of the line, and those of branches.
     at(step) {
-      const out = [];
-      for (const { data } of this.panels) {
-        data.series.forEach((s) => {
+      const far = Math.max(1, (this.to - this.from) / 100);
+      return this.panels.filter((p) => p.data.series.length).map(({ data }) => {
+        const out = { title: data.title, text: '\u2013', branches: {} };
+        for (const s of data.series) {
           const found = nearest(s, step);
-          const branch = s.role !== 'value';
-          if (!found || (branch && found.step !== step)) return;
-          if (found.far > Math.max(1, (this.to - this.from) / 100)) return;
-          const name = branch ? `${data.title}, ${s.name}` : data.title;
-          out.push([name, found.step === step ? found.text : `${found.text} (${found.step})`]);
-        });
-      }
-      return out;
+          if (!found || found.far > far) continue;
+          if (s.role === 'value') out.text = found.step === step ? found.text : `${found.text} (${found.step})`;
+          else if (found.step === step) out.branches[s.name] = found.text;
+        }
+        return out;
+      });
+    }
+
+    // The step and its values as a table; branches are columns, as far as there is room.
+    table(step) {
+      const rows = this.at(step), table = make('table', '');
+      const names = [...new Set(rows.flatMap((r) => Object.keys(r.branches)))].slice(0, this.element.offsetWidth > 700 ? 4 : 1);
+      const put = (first, rest) => {
+        const tr = table.insertRow(), th = document.createElement('th');
+        th.scope = 'row';
+        th.textContent = first;
+        tr.append(th);
+        for (const text of rest) tr.insertCell().textContent = text;
+      };
+      put('step', [grouped(step), ...names]);
+      for (const r of rows) put(r.title, [r.text, ...names.map((n) => r.branches[n] || '')]);
+      return table;
     }
 
     read(step) {
@@ -343,16 +358,7 @@
       }
       this.tip.hidden = left < 0 || left > 1;
       this.cursors.forEach((c) => { c.hidden = this.tip.hidden; c.style.left = `${100 * left}%`; });
-      const table = make('table', '');
-      for (const [name, value] of [['step', grouped(row.step)], ...this.at(row.step)]) {
-        const tr = table.insertRow();
-        const th = document.createElement('th');
-        th.scope = 'row';
-        th.textContent = name;
-        tr.append(th);
-        tr.insertCell().textContent = value;
-      }
-      this.tip.replaceChildren(table);
+      this.tip.replaceChildren(this.table(row.step));
       this.tip.dataset.step = row.step;
       this.place(left);
       if (document.activeElement === this.reader) this.say();
