@@ -6,7 +6,7 @@ use crate::report::figure::{Figure, Mark, MarkKind};
 use crate::report::html::escape::esc;
 use crate::report::html::plot::{HIGH, WIDE, coordinate, percent};
 
-/// Attempts that have lines.
+/// Attempts that have signs and lines.
 const MOST_LINES: usize = 40;
 
 /// The sign of a mark: its shape tells as much as its colour.
@@ -43,7 +43,13 @@ pub(super) fn class(kind: MarkKind) -> &'static str {
 pub(super) fn strip(out: &mut String, f: &Figure) {
     let mut signs = String::new();
     let mut lanes = Lanes::default();
-    for m in f.marks.iter().filter(|m| m.kind != MarkKind::Checkpoint) {
+    let curtain = curtain(f);
+    let signed = f.marks.iter().filter(|m| match m.kind {
+        MarkKind::Checkpoint => false,
+        MarkKind::Attempt => !curtain,
+        _ => true,
+    });
+    for m in signed {
         let number = m.incident.filter(|_| m.kind == MarkKind::Incident);
         let number = number.map(|n| n.to_string());
         let text = number.as_deref().unwrap_or(sign(m.kind));
@@ -70,6 +76,12 @@ pub(super) fn strip(out: &mut String, f: &Figure) {
         1.1 * lanes.ends.len().max(1) as f64 + 0.1
     );
     rug(out, f);
+}
+
+/// Hundreds of attempts would hide what is behind them; their bars are below.
+fn curtain(f: &Figure) -> bool {
+    let attempts = f.marks.iter().filter(|m| m.kind == MarkKind::Attempt);
+    attempts.count() > MOST_LINES
 }
 
 /// Rows of signs above the panels, each with the place at which it is taken up to.
@@ -138,9 +150,7 @@ pub(super) fn lines(out: &mut String, f: &Figure) {
     out.push_str("<g class=\"marks\">");
     for kind in DRAWN {
         let of_kind: Vec<&Mark> = f.marks.iter().filter(|m| m.kind == kind).collect();
-        // Hundreds of attempts would be a curtain; their bars are below.
-        let curtain = kind == MarkKind::Attempt && of_kind.len() > MOST_LINES;
-        if of_kind.is_empty() || curtain {
+        if of_kind.is_empty() || (kind == MarkKind::Attempt && curtain(f)) {
             continue;
         }
         let _ = write!(out, "<path class=\"mark {}\" d=\"", class(kind));
