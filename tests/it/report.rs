@@ -435,6 +435,25 @@ fn the_command_writes_a_whole_file_and_tells_its_size() {
     let printed = whyspike(folder.path(), &["report", log, "-o", "-"]);
     assert_eq!(String::from_utf8(printed.stdout).unwrap(), page);
 
+    // A folder in the place of the page is no page, and stays.
+    std::fs::create_dir(folder.path().join("taken")).unwrap();
+    let taken = whyspike(folder.path(), &["report", log, "-o", "taken"]);
+    assert_eq!(taken.status.code(), Some(2));
+
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("page.html", folder.path().join("link.html")).unwrap();
+        std::fs::write(folder.path().join("page.html"), "old").unwrap();
+        let linked = whyspike(folder.path(), &["report", log, "-o", "link.html"]);
+        assert!(linked.status.success());
+        assert!(
+            folder.path().join("link.html").is_symlink(),
+            "a link stays one"
+        );
+        let written = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+        assert_eq!(written, page);
+    }
+
     let nowhere = whyspike(folder.path(), &["report", log, "-o", "no/such/page.html"]);
     assert_eq!(nowhere.status.code(), Some(2));
     std::fs::write(
