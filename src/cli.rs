@@ -9,6 +9,7 @@ mod ingest;
 mod input;
 mod output;
 mod plan;
+mod report;
 mod rules;
 mod times;
 mod watch;
@@ -43,6 +44,8 @@ enum Command {
     Check(check::Args),
     /// Follow a growing log, and tell of each incident as it happens
     Watch(watch::Args),
+    /// The whole answer as one page to look at, to mail and to print
+    Report(report::Args),
     /// Read logs into a run store (Parquet)
     Ingest(ingest::Args),
     /// How often to save a checkpoint and how many to keep
@@ -70,6 +73,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Cadence(args) => cadence::run(&args),
         Command::Rules(args) => rules::run(&args),

@@ -2,7 +2,11 @@
 
 pub mod alert;
 
+pub mod figure;
+
 pub mod gate;
+
+pub mod html;
 
 pub mod json;
 

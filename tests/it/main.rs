@@ -28,6 +28,7 @@ mod prefixes;
 mod properties;
 mod readings;
 mod readme;
+mod report;
 mod rules;
 mod semantics;
 mod skip_list;
