@@ -32,6 +32,18 @@ const LEVEL: i32 = 1;
 
 /// Writes a run. The file appears whole or not at all.
 pub fn write(run: &Run, path: &Path) -> Result<(), StoreError> {
+    // Where a link leads is written, not the link; and what is no file, such as a pipe or a device, is written to as it is.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        let file = File::options().write(true).open(path);
+        return encode(
+            run,
+            &file.map_err(|source| StoreError::Io {
+                doing: "cannot write to it",
+                source,
+            })?,
+        );
+    }
     let temporary = beside(path)?;
     let written = put(run, &temporary, path);
     if written.is_err() {
@@ -402,6 +414,30 @@ pub(super) mod tests {
             1,
             "no temporary file is left"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_followed_and_what_is_no_file_is_not_replaced() {
+        use std::os::unix::fs::FileTypeExt;
+        let (folder, path) = saved(&example(), "run.parquet");
+        let link = folder.path().join("link.parquet");
+        std::os::unix::fs::symlink(&path, &link).expect("linked");
+        fs::write(&path, "").expect("written");
+        write(&example(), &link).expect("written");
+        assert!(is_store(&path) && fs::symlink_metadata(&link).expect("there").is_symlink());
+
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).expect("read")
+        });
+        write(&example(), &pipe).expect("written");
+        let bytes = reader.join().expect("read");
+        assert_eq!(text(&read(bytes).expect("a store")), text(&example()));
+        assert!(fs::metadata(&pipe).expect("there").file_type().is_fifo());
     }
 
     proptest! {

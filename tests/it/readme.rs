@@ -80,7 +80,7 @@ fn the_workflow_lets_a_healthy_run_pass_and_fails_one_that_diverged() {
     assert_eq!(steps().len(), 3);
     let healthy = trained(&curve());
     assert_eq!(job(healthy.path()), None);
-    let files = ["train.log", "whyspike.xml", "run.parquet", "summary.md"];
+    let files = ["train.log", "whyspike.xml", "whyspike.html", "summary.md"];
     assert!(files.iter().all(|f| healthy.path().join(f).exists()));
 
     let mut diverged = curve();
@@ -90,5 +90,5 @@ fn the_workflow_lets_a_healthy_run_pass_and_fails_one_that_diverged() {
     let read = |name: &str| fs::read_to_string(diverged.path().join(name)).expect(name);
     assert!(read("whyspike.xml").contains("<failure"));
     assert!(read("summary.md").contains("divergent"));
-    assert!(diverged.path().join("run.parquet").exists());
+    assert!(diverged.path().join("whyspike.html").exists());
 }
