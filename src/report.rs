@@ -1,13 +1,14 @@
 //! Renderers: each reads only the diagnosis.
 
+pub mod chart;
+
 pub mod gate;
+
 pub mod json;
 
 pub mod markdown;
 
 pub mod skip_list;
-
-pub mod spark;
 
 pub mod text;
 

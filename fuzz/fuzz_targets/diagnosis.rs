@@ -27,7 +27,13 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let diagnosis = diagnose(run, &RULES, &told);
     let printed = [
-        text::render(&diagnosis),
+        text::render(
+            &diagnosis,
+            text::Layout {
+                columns: 100,
+                charts: true,
+            },
+        ),
         json::render(&diagnosis),
         markdown::render(&diagnosis),
     ];

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use whyspike::report::text::Layout;
 
 /// Prints a result. A reader that closed the pipe early is no error.
 pub(super) fn result(text: &str) -> anyhow::Result<()> {
@@ -10,6 +11,21 @@ pub(super) fn result(text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),
+    }
+}
+
+/// Columns of the terminal that standard output is; `None` if it is none.
+pub(super) fn columns() -> Option<usize> {
+    let (_, columns) = console::Term::stdout().size_checked()?;
+    Some(columns.into())
+}
+
+/// The layout of text for standard output.
+pub(super) fn layout() -> Layout {
+    let usual = Layout::default();
+    Layout {
+        columns: columns().unwrap_or(usual.columns),
+        ..usual
     }
 }
 
