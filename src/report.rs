@@ -1,6 +1,7 @@
 //! Renderers: each reads only the diagnosis.
 
 pub mod chart;
+pub mod figure;
 
 pub mod gate;
 
