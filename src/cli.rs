@@ -8,6 +8,7 @@ mod ingest;
 mod input;
 mod output;
 mod plan;
+mod plot;
 mod rules;
 mod times;
 
@@ -39,6 +40,8 @@ enum Command {
     Plan(plan::Args),
     /// Fail a job whose training spiked, or drifted from a golden run
     Check(check::Args),
+    /// Draw the run or an incident as SVG or PNG
+    Plot(plot::Args),
     /// Read logs into a run store (Parquet)
     Ingest(ingest::Args),
     /// How often to save a checkpoint and how many to keep
@@ -62,6 +65,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Plot(args) => plot::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Cadence(args) => cadence::run(&args),
         Command::Rules(args) => rules::run(&args),

@@ -9,6 +9,8 @@ pub mod json;
 
 pub mod markdown;
 
+pub mod plot;
+
 pub mod skip_list;
 
 pub mod text;
