@@ -9,6 +9,7 @@ mod input;
 mod output;
 mod plan;
 mod plot;
+mod report;
 mod rules;
 mod times;
 
@@ -42,6 +43,8 @@ enum Command {
     Check(check::Args),
     /// Draw the run or an incident as SVG or PNG
     Plot(plot::Args),
+    /// The whole answer as one page to look at, to mail and to print
+    Report(report::Args),
     /// Read logs into a run store (Parquet)
     Ingest(ingest::Args),
     /// How often to save a checkpoint and how many to keep
@@ -66,6 +69,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Plot(args) => plot::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Cadence(args) => cadence::run(&args),
         Command::Rules(args) => rules::run(&args),

@@ -5,6 +5,8 @@ pub mod figure;
 
 pub mod gate;
 
+pub mod html;
+
 pub mod json;
 
 pub mod markdown;

@@ -8,7 +8,7 @@ use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::plan::{Action, Plan};
 use crate::report::chart::{self, Ink, Tone};
 use crate::report::cost;
-use crate::report::words::{self, span};
+use crate::report::words;
 use crate::rules::Finding;
 use crate::verdict::{Outcome, UNKNOWN};
 
@@ -104,11 +104,7 @@ pub fn render_plan(d: &Diagnosis, x: &Diagnosed, layout: Layout) -> String {
 }
 
 fn header(out: &mut Page, d: &Diagnosis) {
-    let source = match d.run.meta.sources.as_slice() {
-        [] => "-".to_owned(),
-        [only] => only.clone(),
-        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
-    };
+    let source = words::source(d);
     let _ = writeln!(out, "{DIM}{source} · {}{PLAIN}", words::run(d));
 }
 
@@ -116,30 +112,12 @@ fn header(out: &mut Page, d: &Diagnosis) {
 const MOST_REPLAYS: usize = 4;
 
 fn title(out: &mut Page, x: &Diagnosed) {
-    let i = &x.incident;
     let colour = match x.plan.action {
         Action::None => GREEN,
         Action::Wait => YELLOW,
         _ => RED,
     };
-    let open = if i.open { ", still open" } else { "" };
-    let attempt = if i.attempt > 0 {
-        format!(", attempt {}", i.attempt)
-    } else {
-        String::new()
-    };
-    let signal = if i.signal == "loss" {
-        "loss"
-    } else {
-        "gradient norm alone"
-    };
-    let head = format!(
-        "incident {}: {signal}, {}, {}{open}{attempt}",
-        x.id,
-        i.kind.name(),
-        i.shape.name()
-    );
-    let _ = writeln!(out, "\n{BOLD}{colour}{head}{PLAIN}");
+    let _ = writeln!(out, "\n{BOLD}{colour}{}{PLAIN}", words::title(x));
 }
 
 fn incident(out: &mut Page, d: &Diagnosis, x: &Diagnosed) {
@@ -214,12 +192,8 @@ fn plan(out: &mut Page, p: &Plan, whole: bool) {
     );
     let acts = matches!(p.action, Action::Rollback | Action::RollbackAndSkip);
     if let Some(r) = &p.rollback {
-        let path = r.path.as_ref().map_or(String::new(), |p| format!(" ({p})"));
         let lead = if acts { "back to" } else { "way back" };
-        let text = format!(
-            "checkpoint {}{path}, {} steps to do again; {}",
-            r.step, r.steps_lost, r.why
-        );
+        let text = words::back(r);
         labelled(out, lead, &text);
     }
     // Without a way back and nothing to do, the rest of the plan is of no use to the reader.
@@ -272,27 +246,7 @@ fn costs(out: &mut Page, p: &Plan) {
 
 fn skip(out: &mut Page, p: &Plan) {
     let Some(k) = &p.skip else { return };
-    let steps: Vec<String> = k.steps.iter().map(|(a, b)| span(*a, *b)).collect();
-    let samples: Vec<String> = k
-        .samples
-        .iter()
-        .map(|(a, b)| format!("[{a}, {b})"))
-        .collect();
-    let samples = if samples.is_empty() {
-        String::new()
-    } else {
-        format!(", samples {}", samples.join(" "))
-    };
-    labelled(
-        out,
-        "skip",
-        &format!(
-            "{} batches: steps {}{samples}; {}",
-            k.batches,
-            steps.join(", "),
-            k.why
-        ),
-    );
+    labelled(out, "skip", &words::skip(k));
 }
 
 fn resume(out: &mut Page, p: &Plan, caveats: bool) {
@@ -414,23 +368,14 @@ fn footer(out: &mut Page, d: &Diagnosis) {
     }
     let leaned = d.incidents.iter().any(|i| i.incident.level.prior);
     if leaned {
-        let text = "with few rows before it, the noise of the loss leans on that of a healthy run: about 1 % of its level";
-        labelled_after_gap(out, "few rows", text);
+        labelled_after_gap(out, "few rows", words::FEW_ROWS);
     }
     if !d.missing.is_empty() {
         labelled_after_gap(out, "unlogged", &d.missing.join(", "));
     }
     for (n, loss) in d.run.losses.iter().take(MOST_LOSSES).enumerate() {
-        let place = if loss.place.is_empty() {
-            String::new()
-        } else {
-            format!(", {}", loss.place)
-        };
-        labelled(
-            out,
-            if n == 0 { "lost" } else { "" },
-            &format!("{}{place}: {}", loss.source, loss.what),
-        );
+        let label = if n == 0 { "lost" } else { "" };
+        labelled(out, label, &words::lost(loss));
     }
     if d.run.losses.len() > MOST_LOSSES {
         labelled(

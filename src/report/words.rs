@@ -3,9 +3,10 @@
 use crate::detect::{Incident, Over, Shape};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value;
-use crate::plan::{Action, Health};
+use crate::plan::{Action, Health, Rollback, Skip};
 use crate::replay::{Data, Replay, SAME};
 use crate::rules::Finding;
+use crate::run::DataLoss;
 use crate::verdict::{Outcome, Separating, Verdict};
 
 /// What was read, in a line.
@@ -24,6 +25,80 @@ pub(super) fn run(d: &Diagnosis) -> String {
         "{} · {} rows, steps {steps}, {attempts}",
         d.run.meta.format,
         d.run.len()
+    )
+}
+
+/// Where the rows come from.
+pub(super) fn source(d: &Diagnosis) -> String {
+    match d.run.meta.sources.as_slice() {
+        [] => "-".to_owned(),
+        [only] => only.clone(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    }
+}
+
+/// Something that could not be read.
+pub(super) fn lost(loss: &DataLoss) -> String {
+    let place = if loss.place.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", loss.place)
+    };
+    format!("{}{place}: {}", loss.source, loss.what)
+}
+
+/// What is said where the level of any incident rests on few rows.
+pub(super) const FEW_ROWS: &str = "with few rows before it, the noise of the loss leans on that of a healthy run: about 1 % of its level";
+
+/// An incident in a few words.
+pub(super) fn title(x: &Diagnosed) -> String {
+    let i = &x.incident;
+    let open = if i.open { ", still open" } else { "" };
+    let attempt = if i.attempt > 0 {
+        format!(", attempt {}", i.attempt)
+    } else {
+        String::new()
+    };
+    let signal = if i.signal == "loss" {
+        "loss"
+    } else {
+        "gradient norm alone"
+    };
+    format!(
+        "incident {}: {signal}, {}, {}{open}{attempt}",
+        x.id,
+        i.kind.name(),
+        i.shape.name()
+    )
+}
+
+/// The checkpoint to go back to, and why.
+pub(super) fn back(r: &Rollback) -> String {
+    let path = r.path.as_ref().map_or(String::new(), |p| format!(" ({p})"));
+    format!(
+        "checkpoint {}{path}, {} steps to do again; {}",
+        r.step, r.steps_lost, r.why
+    )
+}
+
+/// The batches to leave out, and why.
+pub(super) fn skip(k: &Skip) -> String {
+    let steps: Vec<String> = k.steps.iter().map(|(a, b)| span(*a, *b)).collect();
+    let samples: Vec<String> = k
+        .samples
+        .iter()
+        .map(|(a, b)| format!("[{a}, {b})"))
+        .collect();
+    let samples = if samples.is_empty() {
+        String::new()
+    } else {
+        format!(", samples {}", samples.join(" "))
+    };
+    format!(
+        "{} batches: steps {}{samples}; {}",
+        k.batches,
+        steps.join(", "),
+        k.why
     )
 }
 

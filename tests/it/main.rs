@@ -27,6 +27,7 @@ mod plot;
 mod prefixes;
 mod properties;
 mod readings;
+mod report;
 mod rules;
 mod semantics;
 mod skip_list;

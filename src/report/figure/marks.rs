@@ -1,5 +1,7 @@
 //! What is drawn over all panels: incidents, attempts, checkpoints, and what the plan says.
 
+use std::fmt::Write;
+
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::report::figure::reduce::Grid;
 use crate::report::words::span;
@@ -138,9 +140,24 @@ pub(super) fn of_incident(
 fn timeline(d: &Diagnosis, from: u64, to: u64, columns: usize) -> Vec<Mark> {
     let mut out = Vec::new();
     for a in d.run.attempts.iter().skip(1) {
-        if let Some(step) = d.run.steps.get(a.rows.start) {
-            let label = format!("attempt {}: {}", a.index, a.began.words());
-            out.push(mark(MarkKind::Attempt, *step, *step, label));
+        let Some(step) = d.run.steps.get(a.rows.start) else {
+            continue;
+        };
+        // Attempts that begin at one step are one mark.
+        match out.iter_mut().find(|m: &&mut Mark| m.from == *step) {
+            Some(m) if m.count == 1 => {
+                let first = m.label.split(':').next().unwrap_or_default();
+                m.label = format!("{}, {}", first.replacen("attempt", "attempts", 1), a.index);
+                m.count = 2;
+            }
+            Some(m) => {
+                let _ = write!(m.label, ", {}", a.index);
+                m.count += 1;
+            }
+            None => {
+                let label = format!("attempt {}: {}", a.index, a.began.words());
+                out.push(mark(MarkKind::Attempt, *step, *step, label));
+            }
         }
     }
     let grid = Grid::new(from, to, columns);

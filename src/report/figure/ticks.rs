@@ -10,9 +10,9 @@ pub struct Tick {
 }
 
 /// Digits that a number is shown with.
-const DIGITS: i32 = 5;
+const DIGITS: i32 = 6;
 
-/// A number with five digits at most, without zeros that say nothing.
+/// A number with six digits at most, without zeros that say nothing.
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() {

@@ -1,0 +1,398 @@
+//! `whyspike report`: the page says what the other renderers say, is safe to open, and stays small.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use whyspike::checkpoints::Given;
+use whyspike::detect::Incident;
+use whyspike::diagnosis::{Diagnosed, Diagnosis, Told, diagnose};
+use whyspike::report::{html, json};
+use whyspike::resume::Framework;
+use whyspike::run::{Column, Run};
+
+use crate::support::{Curve, Noise, RULES, diagnosed, fixture, read};
+
+/// The bundled runs with their checkpoints, and a framework, so that there is a command.
+fn bundled() -> Vec<(&'static str, Diagnosis)> {
+    let names = [
+        "attention-logit",
+        "bad-data",
+        "bf16",
+        "healthy",
+        "learning-rate",
+        "optimizer-state",
+    ];
+    let with = |run: Run, checkpoints: Given| {
+        let told = Told {
+            checkpoints,
+            framework: Some(Framework::parse("megatron-lm@0.17")),
+            ..Told::default()
+        };
+        diagnose(run, &RULES, &told)
+    };
+    let mut out: Vec<(&str, Diagnosis)> = names
+        .into_iter()
+        .map(|name| {
+            let folder = fixture("runs").join(name);
+            let checkpoints = std::fs::read_to_string(folder.join("checkpoints.txt")).unwrap();
+            let given = Given::parse_steps(checkpoints.trim()).unwrap();
+            (name, with(read(folder.join("log.jsonl.gz")), given))
+        })
+        .collect();
+    let bloom = read(fixture("runs/bloom-176b/spike-2022-04-12.log"));
+    out.push(("bloom-176b", with(bloom, Given::Nothing)));
+    out
+}
+
+/// Text as the page holds it.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
+}
+
+/// The part of a page between two texts.
+fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = page.split_once(from).unwrap_or_else(|| panic!("no {from}"));
+    rest.split_once(to).unwrap_or_else(|| panic!("no {to}")).0
+}
+
+/// The section of an incident.
+fn section<'a>(page: &'a str, x: &Diagnosed) -> &'a str {
+    between(page, &format!("id=\"incident-{}\"", x.id), "</section>")
+}
+
+#[test]
+fn each_incident_of_the_bundled_runs_is_told_in_full() {
+    for (name, d) in bundled() {
+        let page = html::render(&d);
+        for x in &d.incidents {
+            let own = section(&page, x);
+            let step = |row: usize| d.run.steps[row];
+            assert!(
+                own.contains(&format!("onset {}", step(x.incident.onset_row))),
+                "{name}: onset"
+            );
+            let told = |i: &Incident| {
+                [
+                    i.peak_row
+                        .filter(|_| i.peak.is_some())
+                        .map(|r| format!("peak {}", step(r))),
+                    i.return_row.map(|r| format!("back at {}", step(r))),
+                ]
+            };
+            for text in told(&x.incident).into_iter().flatten() {
+                assert!(own.contains(&text), "{name}, {}: {text}", x.id);
+            }
+            if x.same_as.is_some() {
+                assert!(!own.contains("<svg"), "{name}: met again is short");
+                continue;
+            }
+            for (cause, _) in &x.verdict.posterior {
+                assert!(own.contains(&format!("<th scope=\"row\">{cause}</th>")));
+            }
+            for c in &x.plan.candidates {
+                assert!(
+                    own.contains(&escaped(&c.why)),
+                    "{name}: candidate {}",
+                    c.step
+                );
+            }
+            let shown = x.plan.rollback.is_some();
+            let resume = x.plan.resume.as_ref().filter(|_| shown);
+            if let Some(command) = resume.and_then(|r| r.command.as_ref()) {
+                assert!(own.contains(&escaped(command)), "{name}: command");
+            }
+            for panel in ["loss", "grad_norm"] {
+                assert!(own.contains(&format!("id=\"i{}-{panel}\"", x.id)), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn marks_stand_at_the_steps_that_the_json_has() {
+    for (name, d) in bundled() {
+        let page = html::render(&d);
+        let document: serde_json::Value = serde_json::from_str(&json::render(&d)).unwrap();
+        for incident in document["incidents"].as_array().unwrap() {
+            if !incident["same_as"].is_null() {
+                continue;
+            }
+            let stack = format!("<div class=\"stack\" id=\"i{}\"", incident["id"]);
+            let own = between(&page, &stack, "</ul>");
+            for (mark, key) in [
+                ("onset", "onset_step"),
+                ("peak", "peak_step"),
+                ("back", "return_step"),
+            ] {
+                if let Some(step) = incident[key].as_u64() {
+                    assert!(
+                        own.contains(&format!("{mark} {step}</li>")),
+                        "{name}: {mark} {step}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn links_lead_somewhere_and_ids_are_their_own() {
+    for (name, d) in bundled() {
+        let page = html::render(&d);
+        let ids: Vec<&str> = page
+            .split(" id=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap())
+            .collect();
+        let mut unique = ids.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(ids.len(), unique.len(), "{name}: an id stands twice");
+        for link in page.split("href=\"").skip(1) {
+            let target = link.split('"').next().unwrap();
+            let id = target
+                .strip_prefix('#')
+                .unwrap_or_else(|| panic!("{name}: {target}"));
+            assert!(unique.binary_search(&id).is_ok(), "{name}: {target}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_fetched_and_the_page_is_always_the_same() {
+    for (name, d) in bundled() {
+        let page = html::render(&d);
+        for outside in [
+            "http:", "https:", "src=", "@import", "url(", "<link", "<iframe", "fetch(",
+        ] {
+            assert!(!page.contains(outside), "{name}: {outside}");
+        }
+        assert!(page.contains("default-src 'none'"));
+        assert_eq!(page, html::render(&d), "{name}");
+        assert!(page.len() < 500_000, "{name}: {} bytes", page.len());
+    }
+}
+
+/// A loss with a spike, and other signals by name.
+fn spiked(names: &[&str]) -> Run {
+    let mut noise = Noise::new(3);
+    let mut curve = Curve::of_loss((0..900).map(|_| 2.0 + 0.01 * noise.normal()));
+    (600..606).for_each(|s| curve.raise(s, 3.0));
+    let mut run = curve.run();
+    for name in names {
+        let values = (0..900).map(|i| f64::from(i) * 0.1 + 1.0).collect();
+        run.insert(name, Column::from_values(values));
+    }
+    run
+}
+
+#[test]
+fn hostile_names_are_text() {
+    const NAME: &str = "</script><img src=x onerror=alert(1)>\"'&";
+    let mut run = spiked(&[&format!("{NAME}/0"), &format!("{NAME}/1")]);
+    run.meta.sources = vec![NAME.to_owned()];
+    run.meta.format = NAME.to_owned();
+    let d = diagnosed(run, "500");
+    let page = html::render(&d);
+    assert!(!page.contains("<img"), "a name became an element");
+    assert_eq!(
+        page.matches("</script>").count(),
+        2,
+        "a name ended a script"
+    );
+    assert!(page.contains(&escaped(NAME)));
+    assert!(page.contains("by layer"), "the family has a heat map");
+}
+
+#[test]
+fn a_run_without_incidents_says_so_and_is_drawn() {
+    let mut noise = Noise::new(1);
+    let d = diagnosed(
+        Curve::of_loss((0..500).map(|_| 2.0 + 0.01 * noise.normal())).run(),
+        "",
+    );
+    let page = html::render(&d);
+    assert!(page.contains("Nothing found") && page.contains("No incident in 500 rows"));
+    assert!(page.contains("id=\"run-loss\"") && !page.contains("id=\"incident-1\""));
+}
+
+#[test]
+fn odd_runs_are_drawn() {
+    let one = html::render(&diagnosed(Curve::of_loss([2.5]).run(), ""));
+    assert!(one.contains("id=\"run-loss\""));
+
+    let mut broken = Curve::of_loss((0..200).map(|i| 2.0 + 0.01 * f64::from(i % 7)));
+    for row in 120..200 {
+        broken.column("loss")[row] = Some(f64::NAN);
+    }
+    let page = html::render(&diagnosed(broken.run(), "100"));
+    let own = between(&page, "id=\"i1-loss\"", "</figure>");
+    assert!(own.contains("class=\"off\"") && own.contains("without a finite value"));
+
+    let mut noise = Noise::new(5);
+    let norms: Vec<f64> = (0..400)
+        .map(|i| {
+            if i == 300 {
+                90.0
+            } else {
+                1.0 + 0.05 * noise.normal()
+            }
+        })
+        .collect();
+    let mut only = Curve::of_loss(norms);
+    only.columns[0].0 = "grad_norm";
+    let page = html::render(&diagnosed(only.run(), ""));
+    assert!(page.contains("id=\"run-grad_norm\"") && !page.contains("id=\"run-loss\""));
+}
+
+#[test]
+fn attempts_are_branches() {
+    let mut noise = Noise::new(9);
+    let mut first = Curve::of_loss((0..700).map(|_| 2.0 + 0.01 * noise.normal()));
+    (600..640).for_each(|s| first.raise(s, 3.0));
+    let mut second = Curve::of_loss((0..400).map(|_| 2.0 + 0.01 * noise.normal()));
+    second.steps = (501..=900).collect();
+    let d = diagnosed(first.then(&second).run(), "500");
+    let page = html::render(&d);
+    let overview = between(&page, "id=\"overview\"", "</section>");
+    assert!(overview.contains("class=\"line superseded\""));
+    assert!(overview.contains("left behind by a newer attempt: attempt 0"));
+    assert!(overview.contains("attempt 1: step went back from 700 to 501"));
+    let own = section(&page, &d.incidents[0]);
+    assert!(own.contains("class=\"line later\""));
+}
+
+/// So many rows with several signals, layers, spikes and a checkpoint every so many steps.
+fn long(rows: usize) -> Diagnosis {
+    let mut noise = Noise::new(7);
+    let mut curve = Curve::of_loss((0..rows).map(|_| 2.0 + 0.02 * noise.normal()));
+    for n in 1..=5 {
+        let at = (rows * n / 6) as u64;
+        (at..at + 300).for_each(|s| curve.raise(s, 1.0 + n as f64));
+    }
+    let mut run = curve.run();
+    let names = [
+        "grad_norm",
+        "param_norm",
+        "update_norm",
+        "learning_rate",
+        "loss_scale",
+    ];
+    let layers = (0..24).map(|l| format!("max_attention_logit/{l}"));
+    for name in names.into_iter().map(str::to_owned).chain(layers) {
+        let values = (0..rows).map(|_| 1.0 + 0.2 * noise.uniform()).collect();
+        run.insert(&name, Column::from_values(values));
+    }
+    let checkpoints: Vec<String> = (1..rows / 250).map(|n| (n * 250).to_string()).collect();
+    diagnosed(run, &checkpoints.join(","))
+}
+
+/// A million rows are measured by hand with the release build: here, without optimisation, a part of them.
+#[test]
+fn a_long_run_is_a_small_page_and_no_spike_is_lost() {
+    let d = long(60_000);
+    assert!(d.incidents.len() >= 5);
+    let page = html::render(&d);
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    let peak = d
+        .incidents
+        .iter()
+        .filter_map(|x| x.incident.peak)
+        .fold(0.0, f64::max);
+    let overview = between(&page, "id=\"run-loss-d\">", "</desc>");
+    let shown = format!("highest {}", whyspike::report::figure::number(peak));
+    assert!(overview.contains(&shown), "{overview} lacks {shown}");
+}
+
+/// The headings and captions of a page, and the heads of its tables: what a reader without eyes walks through.
+fn outline(page: &str) -> String {
+    let mut out = String::new();
+    let body = page.split_once("<body>").unwrap().1;
+    let body = body.split("<script").next().unwrap();
+    for piece in body.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').unwrap_or((piece, ""));
+        let name = tag.split(' ').next().unwrap();
+        let indent = match name {
+            "h1" => "",
+            "h2" => "  ",
+            "h3" => "    ",
+            "caption" | "figcaption" | "dt" => "      ",
+            _ => continue,
+        };
+        writeln!(out, "{indent}{name} {}", text.trim()).unwrap();
+    }
+    out
+}
+
+#[test]
+fn headings_are_in_order() {
+    let all = bundled();
+    for (name, d) in &all {
+        let page = html::render(d);
+        let levels: Vec<u32> = outline(&page)
+            .lines()
+            .filter_map(|l| l.trim_start().strip_prefix('h')?[..1].parse().ok())
+            .collect();
+        assert_eq!(levels.iter().filter(|l| **l == 1).count(), 1, "{name}");
+        assert!(
+            levels.windows(2).all(|w| w[1] <= w[0] + 1),
+            "{name}: {levels:?}"
+        );
+    }
+    let (_, d) = &all[1];
+    let page = html::render(d);
+    let page = page.replace(&escaped(&d.run.meta.sources[0]), "LOG");
+    insta::assert_snapshot!("report_outline", outline(&page));
+}
+
+fn whyspike(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_whyspike"));
+    command.current_dir(folder).env("NO_COLOR", "1");
+    command.args(args).output().expect("it runs")
+}
+
+#[test]
+fn the_command_writes_a_whole_file_and_tells_its_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = fixture("runs/bad-data/log.jsonl.gz");
+    let log = log.to_str().unwrap();
+    let out = whyspike(folder.path(), &["report", log, "-o", "page.html"]);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(
+        said.starts_with("page.html: 2 incidents, ") && said.ends_with(" kB\n"),
+        "{said}"
+    );
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "nothing is left beside it"
+    );
+
+    let printed = whyspike(folder.path(), &["report", log, "-o", "-"]);
+    assert_eq!(String::from_utf8(printed.stdout).unwrap(), page);
+
+    let nowhere = whyspike(folder.path(), &["report", log, "-o", "no/such/page.html"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    std::fs::write(
+        folder.path().join("train.jsonl"),
+        "{\"step\": 1, \"loss\": 2.0}\n",
+    )
+    .unwrap();
+    let same = whyspike(
+        folder.path(),
+        &["report", "train.jsonl", "-o", "train.jsonl"],
+    );
+    assert_eq!(same.status.code(), Some(2));
+}
