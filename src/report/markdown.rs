@@ -85,26 +85,13 @@ fn in_short(x: &Diagnosed) -> String {
 }
 
 fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed, charts: bool) {
-    let i = &x.incident;
-    let open = if i.open { ", still open" } else { "" };
-    let signal = if i.signal == "loss" {
-        "loss"
-    } else {
-        "gradient norm alone"
-    };
-    let _ = writeln!(
-        out,
-        "\n### Incident {}: {signal}, {}, {}{open}\n",
-        x.id,
-        i.kind.name(),
-        i.shape.name()
-    );
+    let _ = writeln!(out, "\n### {}\n", words::title(x).replacen('i', "I", 1));
     let when = escaped(&words::when(d, x));
     if let Some(id) = x.same_as {
         let _ = writeln!(
             out,
             "Incident {id} met again by attempt {}: {when}.",
-            i.attempt
+            x.incident.attempt
         );
         return;
     }

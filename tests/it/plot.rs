@@ -236,7 +236,7 @@ fn what_cannot_be_drawn_is_refused_with_a_way_out() {
 
 #[test]
 fn names_of_metrics_are_text_whatever_is_in_them() {
-    let name = "<script>alert(\"1\")</script> & 'x' ]]> \u{1f600}";
+    let name = "<script>alert(1)</script> & 'x' ]]> \u{1f600}";
     let folder = TempDir::new().unwrap();
     let log = folder.path().join("a<b>&\"c\".jsonl");
     let row = |step: usize| {
@@ -259,10 +259,8 @@ fn names_of_metrics_are_text_whatever_is_in_them() {
         texts.iter().any(|t| t.starts_with("&lt;script&gt;")),
         "{texts:#?}"
     );
-    assert!(
-        texts[0].starts_with("a&lt;b&gt;&amp;&quot;c&quot;.jsonl"),
-        "{texts:#?}"
-    );
+    let caption = "a&lt;b&gt;&amp;&quot;c&quot;.jsonl: no incident";
+    assert!(texts.iter().any(|t| t == caption), "{texts:#?}");
 }
 
 #[test]
