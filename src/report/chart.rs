@@ -169,13 +169,18 @@ fn rows(run: &Run, i: &Incident) -> Vec<usize> {
     let end = end.copied().unwrap_or(onset).max(onset);
     let around = ((end - onset) / 4 * 3).max(CONTEXT_ROWS * run.spacing());
     let (from, to) = (onset.saturating_sub(around), end.saturating_add(around));
-    let shown = |row: &usize| (from..=to).contains(&run.steps[*row]);
+    let inside = |steps: &[u64]| {
+        let begin = steps.partition_point(|s| *s < from);
+        begin..steps.partition_point(|s| *s <= to).max(begin)
+    };
     // What earlier attempts did stands before an incident that comes soon after a restart.
     if run.steps[attempt.rows.start] > from {
-        lineage(run, attempt).0.into_iter().filter(shown).collect()
-    } else {
-        attempt.rows.clone().filter(shown).collect()
+        let behind = lineage(run, attempt).0;
+        let steps: Vec<u64> = behind.iter().map(|row| run.steps[*row]).collect();
+        return behind[inside(&steps)].to_vec();
     }
+    let part = inside(&run.steps[attempt.rows.clone()]);
+    (attempt.rows.start + part.start..attempt.rows.start + part.end).collect()
 }
 
 fn points(run: &Run, signal: &str, rows: &[usize], first: u64) -> Vec<Point> {

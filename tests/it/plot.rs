@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
 use tempfile::TempDir;
 use whyspike::diagnosis::Diagnosis;
-use whyspike::report::figure;
 use whyspike::report::plot::{self, Look, PlotError};
+use whyspike::report::{figure, markdown, text};
 
 use crate::cli::{BAD_DATA, KEPT, fails, stdout};
 use crate::support::{Curve, Noise, diagnosed, fixture, read};
@@ -290,4 +291,42 @@ fn every_bundled_run_and_next_to_nothing_can_be_drawn() {
     let figure = figure::selection(&d, &["none".to_owned()], None, None, 100);
     let nothing = plot::svg(&figure, "", &look);
     assert!(matches!(nothing, Err(PlotError::Nothing)), "{nothing:?}");
+}
+
+/// A value that a log may hold: ordinary, huge, tiny, zero, or no number.
+fn value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        6 => 0.5..12.0_f64,
+        1 => prop::num::f64::ANY,
+        1 => prop::sample::select(vec![0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX, f64::MIN, 5e-324]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_values_can_be_drawn(
+        rows in prop::collection::vec((value(), value(), 1..40_u64), 1..120),
+        base in prop::sample::select(vec![0, 1, 1 << 40, u64::MAX / 2]),
+    ) {
+        let mut step = base;
+        let mut curve = Curve::of_loss(rows.iter().map(|r| r.0)).with("grad_norm", rows.iter().map(|r| r.1));
+        for (at, row) in curve.steps.iter_mut().zip(&rows) {
+            step += row.2;
+            *at = step;
+        }
+        let d = diagnosed(curve.run(), "");
+        let look = Look { width: 400, ..Look::default() };
+        let figures = [figure::overview(&d, 300)].into_iter();
+        let figures = figures.chain(d.incidents.iter().map(|x| figure::incident(&d, x, 300)));
+        for figure in figures.filter(|f| !f.panels.is_empty()) {
+            texts(&plot::svg(&figure, "", &look).expect("an SVG"));
+        }
+        for width in [10, 40, 300] {
+            let layout = text::Layout { columns: width, charts: true };
+            prop_assert!(!text::render(&d, layout).is_empty());
+        }
+        prop_assert!(!markdown::render(&d).is_empty());
+    }
 }
