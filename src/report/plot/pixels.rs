@@ -1,6 +1,9 @@
 //! Pixels as a PNG file.
 
-use png::{BitDepth, ColorType, Encoder, EncodingError};
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 
 /// Pixels that are drawn at most, for memory's sake.
 const MOST: u64 = 32_000_000;
@@ -32,17 +35,39 @@ pub(super) fn smaller(pixels: &[u8], width: usize, finer: usize) -> Vec<u8> {
     out
 }
 
-/// RGB pixels as a file.
-pub(super) fn encoded(
-    pixels: &[u8],
-    (width, height): (u32, u32),
-) -> Result<Vec<u8>, EncodingError> {
-    let mut out = Vec::new();
-    let mut encoder = Encoder::new(&mut out, width, height);
-    encoder.set_color(ColorType::Rgb);
-    encoder.set_depth(BitDepth::Eight);
-    let mut writer = encoder.write_header()?;
-    writer.write_image_data(pixels)?;
-    writer.finish()?;
+/// RGB pixels as a PNG file of this width and height.
+pub(super) fn encoded(pixels: &[u8], (width, height): (u32, u32)) -> std::io::Result<Vec<u8>> {
+    /// What a PNG file begins with.
+    const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
+    /// Bits of a channel, RGB, and the only compression, filters and order of lines that there are but for one.
+    const KIND: [u8; 5] = [8, 2, 0, 0, 0];
+    let mut header = Vec::from(width.to_be_bytes());
+    header.extend(height.to_be_bytes());
+    header.extend(KIND);
+    let mut out = Vec::from(SIGNATURE);
+    chunk(&mut out, *b"IHDR", &header);
+    chunk(&mut out, *b"IDAT", &compressed(pixels, 3 * width as usize)?);
+    chunk(&mut out, *b"IEND", &[]);
     Ok(out)
+}
+
+/// The lines one after another, as they are: surfaces of one colour pack better than their differences.
+fn compressed(pixels: &[u8], line: usize) -> std::io::Result<Vec<u8>> {
+    const AS_IT_IS: u8 = 0;
+    let mut out = ZlibEncoder::new(Vec::new(), Compression::default());
+    for here in pixels.chunks_exact(line.max(1)) {
+        out.write_all(&[AS_IT_IS])?;
+        out.write_all(here)?;
+    }
+    out.finish()
+}
+
+/// A piece of the file: its length, what it is, what it holds, and a sum of both.
+fn chunk(out: &mut Vec<u8>, name: [u8; 4], data: &[u8]) {
+    out.extend((data.len() as u32).to_be_bytes());
+    let begin = out.len();
+    out.extend(name);
+    out.extend(data);
+    let sum = crc32fast::hash(&out[begin..]);
+    out.extend(sum.to_be_bytes());
 }
