@@ -178,6 +178,8 @@ pub fn incident_within(
             Some(heat::panel(f, heat))
         });
         out.panels.extend(heats);
+        let by_layer = |s: &String| out.panels.iter().any(|p| p.signal == *s);
+        out.absent.retain(|s| !by_layer(s));
         out
     } else {
         chosen(&d.run, signals, &paths, (from, to), columns)

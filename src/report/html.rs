@@ -2,10 +2,13 @@
 //!
 //! All words and pictures are there without a script; the script only zooms, reads values off, and copies.
 
+mod curves;
 mod data;
 mod escape;
 mod heat;
 mod incident;
+mod legend;
+mod marks;
 mod plan;
 mod plot;
 mod whole;
@@ -29,6 +32,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 const LARGEST: usize = 1_800_000;
 /// Incidents that have pictures; of more, the largest.
 const MOST_PICTURES: usize = 12;
+/// What is not finite has no score: among others it counts as a large spike.
+const NOT_FINITE_SD: f64 = 50.0;
 /// Incidents that have a section; of more, those with pictures and the first ones.
 const MOST_SECTIONS: usize = 60;
 
@@ -109,12 +114,16 @@ pub fn render(d: &Diagnosis) -> String {
     out
 }
 
-/// The incidents that have pictures: the furthest from their level, those that repeat an earlier one left out.
+/// The incidents that have pictures: those that are not back, then the furthest from their level; those that repeat an
+/// earlier one are left out.
 fn largest(d: &Diagnosis) -> Vec<&Diagnosed> {
     let mut out: Vec<&Diagnosed> = d.incidents.iter().filter(|x| x.same_as.is_none()).collect();
-    // What is not finite has no score.
-    let score = |x: &Diagnosed| x.incident.score.map_or(f64::INFINITY, f64::abs);
-    out.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.id.cmp(&b.id)));
+    let score = |x: &Diagnosed| x.incident.score.map_or(NOT_FINITE_SD, f64::abs);
+    let over = |x: &Diagnosed| x.incident.return_row.is_some();
+    out.sort_by(|a, b| {
+        let by_score = score(b).total_cmp(&score(a));
+        over(a).cmp(&over(b)).then(by_score).then(a.id.cmp(&b.id))
+    });
     out.truncate(MOST_PICTURES);
     out.sort_by_key(|x| x.id);
     out
@@ -125,9 +134,9 @@ fn page(d: &Diagnosis, drawn: &[&Diagnosed], detail: Detail) -> String {
     let mut out = String::new();
     head(&mut out, d);
     let sections = sections(d, drawn);
-    whole::top(&mut out, d, &sections);
+    whole::top(&mut out, d, drawn);
     out.push_str("<main id=\"main\">\n");
-    whole::answer(&mut out, d, &sections);
+    whole::answer(&mut out, d, drawn, &sections);
     whole::overview(&mut out, d, pictures.get("run"));
     for x in &sections {
         incident::section(&mut out, d, x, pictures.get(&stack_name(x)));

@@ -64,7 +64,7 @@ async function tip(stack) {
 }
 function agrees(rows, read, title, field) {
   const text = read.values.get(title);
-  if (text === undefined) return false;
+  if (text === undefined || text === '\u2013') return false;
   const [value, step] = text.match(/^(\S+)(?: \((\d+)\))?$/).slice(1);
   const logged = rows.get(step === undefined ? read.step : Number(step)).map((r) => r[field]);
   const fits = logged.some((v) => v === null ? /NaN|inf/.test(value) : Math.abs(v - Number(value)) <= 1e-5 * Math.abs(v));
@@ -113,7 +113,7 @@ for (const name of pages) {
       await reader.focus();
       await page.keyboard.press('ArrowRight');
       const text = await reader.getAttribute('aria-valuetext');
-      const [, step, loss] = text.match(/^step (\d+): Loss (\S+?)(?:,|$)/);
+      const [, step, loss] = text.match(/^step (\d+): Loss ([^\s,]+)/);
       assert.ok(rows.get(Number(step)).some((r) => r.loss === null || Math.abs(r.loss - Number(loss)) <= 1e-5 * r.loss), text);
       await reader.blur();
     }
@@ -160,6 +160,19 @@ await open('bad-data', {}, async (page) => {
   await page.screenshot({ path: join(target, 'hover.png') });
   await plot.dblclick();
   assert.equal(await range(), '');
+});
+
+// Of layers the highest is read off, and the map follows the zoom.
+await open('layers', {}, async (page) => {
+  const stack = page.locator('#i1');
+  await stack.locator('.plot').first().scrollIntoViewIfNeeded();
+  const box = await stack.locator('.plot').first().boundingBox();
+  await page.mouse.move(box.x + 0.5 * box.width, box.y + 20);
+  const at = await tip(stack);
+  assert.match(at.values.get('Largest attention logit, highest layer'), /^\d+(\.\d+)? \(layer 11\)$/);
+  const map = stack.locator('.stretch').last();
+  await stack.getByRole('button', { name: 'Zoom in' }).click();
+  assert.match(await map.getAttribute('transform'), /scale\(2 1\)/);
 });
 
 // The command is copied, and evidence leads to its panel.

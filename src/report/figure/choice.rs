@@ -40,7 +40,7 @@ const ROOM: f64 = 0.06;
 /// Rows before the onset that a window shows at least.
 const LEAST_ROWS: u64 = 64;
 /// A checkpoint this many widths of the window away is not worth the room that it takes.
-const WORTH: f64 = 1.0;
+const WORTH: f64 = 1.5;
 
 /// The steps around an incident that its figure shows: the level before it, all of it, as much after it, and the
 /// checkpoint to go back to unless that is far away.
@@ -154,7 +154,9 @@ fn scale(name: &str, values: impl Iterator<Item = f64>) -> Scale {
     }
     let wide = match name {
         "grad_norm" | "loss_scale" => 1.0,
-        "learning_rate" | "global_batch_size" => 1000.0,
+        // A schedule is read by its slopes.
+        "learning_rate" => f64::INFINITY,
+        "global_batch_size" => 1000.0,
         _ => WIDE,
     };
     if high / low >= wide {

@@ -50,6 +50,23 @@ pub enum Cell {
 }
 
 impl Heat {
+    /// The row with the highest value of each column and that value; `None` where the column has none.
+    pub fn tops(&self) -> Vec<Option<(usize, f64)>> {
+        let top = |column: usize| {
+            let values =
+                self.cells
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(n, row)| match row.get(column)? {
+                        Cell::Value(v) => Some((n, *v)),
+                        _ => None,
+                    });
+            // Of equals the lowest layer counts.
+            values.reduce(|a, b| if b.1 > a.1 { b } else { a })
+        };
+        (0..self.steps.len()).map(top).collect()
+    }
+
     /// Strength of a value, 0 to 1.
     pub fn strength(&self, value: f64) -> f64 {
         let at = |v: f64| match self.scale {

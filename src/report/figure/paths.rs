@@ -5,8 +5,9 @@ use std::ops::Range;
 use crate::report::figure::Role;
 use crate::run::Run;
 
-/// Branches that a figure draws; of more, the newest.
-const MOST_BRANCHES: usize = 24;
+/// Branches that a figure draws, and how often they may cover its axis; of more, the newest.
+const MOST_BRANCHES: usize = 256;
+const MOST_COVERS: u64 = 12;
 
 /// Rows in order of step: the line, and other attempts over the same steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,7 +84,15 @@ impl Paths {
             branch.rows = cut(&branch.rows);
         }
         self.branches.retain(|b| !b.rows.is_empty());
-        self.more = self.branches.len().saturating_sub(MOST_BRANCHES);
+        let room = (to - from).saturating_add(1).saturating_mul(MOST_COVERS);
+        let mut covered = 0_u64;
+        let newest = self.branches.iter().rev().take(MOST_BRANCHES);
+        let fit = newest.take_while(|b| {
+            let steps = run.steps[b.rows.end - 1] - run.steps[b.rows.start];
+            covered = covered.saturating_add(steps);
+            covered <= room
+        });
+        self.more = self.branches.len() - fit.count();
         self.branches.drain(..self.more);
         self
     }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::report::figure::{Band, Curve, Figure, Panel, Scale, number};
-use crate::report::html::plot::{class, panel_id, role};
+use crate::report::figure::{Band, Curve, Figure, Heat, Panel, Scale, number};
+use crate::report::html::marks::class;
+use crate::report::html::plot::{panel_id, role};
 
 /// All figures by the names of their stacks.
 pub(super) fn json(figures: &[(String, Figure)]) -> String {
@@ -46,14 +47,13 @@ fn each<T>(out: &mut String, items: &[T], mut put: impl FnMut(&mut String, &T)) 
 fn panel(out: &mut String, name: &str, p: &Panel) {
     let _ = write!(
         out,
-        "{{\"id\":{},\"title\":{},\"log\":{},\"stepped\":{},\"low\":{},\"high\":{},\"heat\":{},\"series\":[",
+        "{{\"id\":{},\"title\":{},\"log\":{},\"stepped\":{},\"low\":{},\"high\":{},\"series\":[",
         text(&panel_id(name, p)),
         text(&p.title),
         p.scale == Scale::Log,
         p.stepped,
         number(p.low),
-        number(p.high),
-        p.heat.is_some()
+        number(p.high)
     );
     each(out, &p.series, |out, s| {
         let _ = write!(
@@ -65,7 +65,12 @@ fn panel(out: &mut String, name: &str, p: &Panel) {
         curve(out, &s.curve);
         out.push('}');
     });
-    out.push_str("],\"band\":");
+    out.push_str("],\"tops\":");
+    match &p.heat {
+        Some(h) => tops(out, h),
+        None => out.push_str("null"),
+    }
+    out.push_str(",\"band\":");
     match &p.band {
         Some(b) => band(out, b),
         None => out.push_str("null"),
@@ -75,6 +80,22 @@ fn panel(out: &mut String, name: &str, p: &Panel) {
         let _ = write!(out, "[{},{}]", k.step, number(k.value));
     });
     out.push_str("]}");
+}
+
+/// Of each column of a heat map its first step, the highest value, and the layer that has it.
+fn tops(out: &mut String, heat: &Heat) {
+    let all: Vec<(u64, usize, f64)> = heat
+        .steps
+        .iter()
+        .zip(heat.tops())
+        .filter_map(|(step, top)| top.map(|(layer, value)| (*step, layer, value)))
+        .collect();
+    out.push('[');
+    each(out, &all, |out, (step, layer, value)| {
+        let layer = heat.layers.get(*layer).map_or("", String::as_str);
+        let _ = write!(out, "[{step},{},{}]", number(*value), text(layer));
+    });
+    out.push(']');
 }
 
 fn curve(out: &mut String, c: &Curve) {

@@ -48,7 +48,7 @@ pub(super) fn section(out: &mut String, d: &Diagnosis, x: &Diagnosed, figure: Op
     evidence(out, x, &name, figure);
     posterior(out, x);
     would_decide(out, x);
-    plan::candidates(out, &x.plan);
+    plan::candidates(out, &x.plan, x.id);
     plan::costs(out, &x.plan);
     out.push_str("</section>\n");
 }

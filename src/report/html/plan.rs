@@ -12,6 +12,18 @@ pub(super) fn row(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "<div><dt>{label}</dt><dd>{}</dd></div>", esc(text));
 }
 
+/// The same with several answers.
+fn rows(out: &mut String, label: &str, texts: &[String]) {
+    if texts.is_empty() {
+        return;
+    }
+    let _ = write!(out, "<div><dt>{label}</dt>");
+    for text in texts {
+        let _ = write!(out, "<dd>{}</dd>", esc(text));
+    }
+    out.push_str("</div>\n");
+}
+
 fn acts(p: &Plan) -> bool {
     matches!(p.action, Action::Rollback | Action::RollbackAndSkip)
 }
@@ -36,9 +48,7 @@ pub(super) fn answers(out: &mut String, p: &Plan) {
         row(out, "Skip", &words::skip(k));
     }
     if acts(p) {
-        for change in &p.change {
-            row(out, "Change", change);
-        }
+        rows(out, "Change", &p.change);
     }
 }
 
@@ -73,13 +83,14 @@ fn caveats(out: &mut String, caveats: &[String]) {
 }
 
 /// The checkpoints looked at.
-pub(super) fn candidates(out: &mut String, p: &Plan) {
+pub(super) fn candidates(out: &mut String, p: &Plan, id: usize) {
     if p.candidates.is_empty() {
         return;
     }
-    out.push_str(
+    let _ = write!(
+        out,
         "<h3>Checkpoints looked at</h3>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" \
-         aria-label=\"Checkpoints looked at\"><table class=\"broad\">\n\
+         aria-label=\"Checkpoints looked at for incident {id}\"><table class=\"broad\">\n\
          <caption>The checkpoints nearest to where the way back should begin, the newest first</caption>\n\
          <thead><tr><th scope=\"col\" class=\"number\">Checkpoint</th><th scope=\"col\">Fits</th>\
          <th scope=\"col\">Why, or why not</th><th scope=\"col\">State</th></tr></thead>\n<tbody>\n",

@@ -93,7 +93,7 @@
         return { data, own, svg: own.querySelector('svg'), values: own.querySelector('.values'), plot: own.querySelector('.plot') };
       });
       this.plots = [...element.querySelectorAll('.plot')];
-      this.primary = figure.panels.flatMap((p) => p.series).find((s) => s.role === 'value');
+      this.primary = (figure.panels.find((p) => p.series.length) || { series: [] }).series;
       element.classList.add('live');
       this.controls();
       this.pointer();
@@ -112,7 +112,7 @@
         if (act) { acts[act](); e.preventDefault(); }
       });
       this.range = bar.querySelector('.range');
-      if (!this.primary) return;
+      if (!this.primary.length) return;
       this.reader = make('input', 'reader');
       Object.assign(this.reader, { type: 'range', step: 1 });
       this.reader.setAttribute('aria-label', 'Step to read values off');
@@ -127,8 +127,8 @@
 
     // The rows that can be read off with the keyboard.
     list() {
-      if (!this.primary) return;
-      const steps = this.primary.pieces.flatMap((p) => p.steps).concat(this.primary.off.map((o) => o[0]));
+      if (!this.reader) return;
+      const steps = this.primary.flatMap((s) => s.pieces.flatMap((p) => p.steps).concat(s.off.map((o) => o[0])));
       this.rows = [...new Set(steps)].filter((s) => s >= this.a && s <= this.b).sort((x, y) => x - y);
       this.reader.disabled = this.rows.length === 0;
       this.reader.min = 0;
@@ -140,7 +140,7 @@
     say() {
       const step = this.rows[this.reader.value];
       if (step === undefined) return;
-      const text = this.at(step).map((r) => `${r[0]} ${r[1]}`).join(', ');
+      const text = this.at(step).map((r) => `${r.title} ${r.text}`).join(', ');
       this.reader.setAttribute('aria-valuetext', `step ${step}: ${text}`);
     }
 
@@ -213,7 +213,7 @@
     x(step) { return (step - this.a) / (this.b - this.a); }
 
     draw() {
-      for (const p of this.panels) if (!p.data.heat) this.panel(p);
+      for (const p of this.panels) if (!p.data.tops) this.panel(p);
       const scale = (this.to - this.from) / (this.b - this.a);
       const move = this.x(this.from) * WIDE;
       this.element.querySelectorAll('.stretch').forEach((g) => g.setAttribute('transform', `translate(${short(move, 3)} 0) scale(${short(scale, 6)} 1)`));
@@ -314,25 +314,53 @@
       bar.replaceChildren(...out, bar.querySelector('.name'));
     }
 
-    // Names and values at a step, from the rows of the log.
+    // The row nearest to a step: of the line, or of a branch where the line is not near.
+    row(step) {
+      const found = this.primary.map((s) => nearest(s, step)).filter(Boolean);
+      const line = found.length && this.primary[0].role === 'value' ? found[0] : null;
+      if (line && line.far <= (this.b - this.a) / 200) return line;
+      return found.sort((x, y) => x.far - y.far)[0];
+    }
+
+    // What the log has at a step, a list for each panel: its name, the value of the line, and those of branches.
     at(step) {
-      const out = [];
-      for (const { data } of this.panels) {
-        data.series.forEach((s) => {
+      const far = Math.max(1, (this.to - this.from) / 100);
+      return this.panels.map(({ data }) => {
+        const out = { title: data.title, text: '\u2013', branches: {} };
+        if (data.tops) {
+          const n = lower(data.tops.map((t) => t[0]), step + 1) - 1;
+          if (n >= 0) out.text = `${number(data.tops[n][1])} (layer ${data.tops[n][2]})`;
+          out.title = data.title.replace(/ by layer$/, ', highest layer');
+          return out;
+        }
+        for (const s of data.series) {
           const found = nearest(s, step);
-          const branch = s.role !== 'value';
-          if (!found || (branch && found.step !== step)) return;
-          if (found.far > Math.max(1, (this.to - this.from) / 100)) return;
-          const name = branch ? `${data.title}, ${s.name}` : data.title;
-          out.push([name, found.step === step ? found.text : `${found.text} (${found.step})`]);
-        });
-      }
-      return out;
+          if (!found || found.far > far) continue;
+          if (s.role === 'value') out.text = found.step === step ? found.text : `${found.text} (${found.step})`;
+          else if (found.step === step) out.branches[s.name] = found.text;
+        }
+        return out;
+      });
+    }
+
+    // The step and its values as a table; branches are columns, as far as there is room.
+    table(step) {
+      const rows = this.at(step), table = make('table', '');
+      const names = [...new Set(rows.flatMap((r) => Object.keys(r.branches)))].slice(0, this.element.offsetWidth > 700 ? 4 : 1);
+      const put = (first, rest) => {
+        const tr = table.insertRow(), th = document.createElement('th');
+        th.scope = 'row';
+        th.textContent = first;
+        tr.append(th);
+        for (const text of rest) tr.insertCell().textContent = text;
+      };
+      put('step', [grouped(step), ...names]);
+      for (const r of rows) put(r.title, [r.text, ...names.map((n) => r.branches[n] || '')]);
+      return table;
     }
 
     read(step) {
-      if (!this.primary || step === undefined) return;
-      const row = nearest(this.primary, step);
+      const row = step === undefined ? null : this.row(step);
       if (!row) return;
       const left = this.x(row.step);
       if (!this.tip) {
@@ -343,16 +371,7 @@
       }
       this.tip.hidden = left < 0 || left > 1;
       this.cursors.forEach((c) => { c.hidden = this.tip.hidden; c.style.left = `${100 * left}%`; });
-      const table = make('table', '');
-      for (const [name, value] of [['step', grouped(row.step)], ...this.at(row.step)]) {
-        const tr = table.insertRow();
-        const th = document.createElement('th');
-        th.scope = 'row';
-        th.textContent = name;
-        tr.append(th);
-        tr.insertCell().textContent = value;
-      }
-      this.tip.replaceChildren(table);
+      this.tip.replaceChildren(this.table(row.step));
       this.tip.dataset.step = row.step;
       this.place(left);
       if (document.activeElement === this.reader) this.say();

@@ -11,16 +11,19 @@ use crate::report::html::plot;
 use crate::report::words::{self, span};
 use crate::verdict::Outcome;
 
-/// Incidents in the table and in the way through the page.
+/// Incidents in the table.
 const MOST_INCIDENTS: usize = 200;
-const MOST_LINKS: usize = 24;
-/// Attempts in the table and as bars, replays, changes, warnings and losses of data that are listed.
+/// More incidents than this are folded away, but for those that are drawn.
+const MOST_ROWS: usize = 15;
+/// Attempts in the table, replays, changes, warnings and losses of data that are listed.
 const MOST_ATTEMPTS: usize = 100;
-const MOST_LANES: usize = 40;
+/// Attempts that have a bar in a lane of their own, and lanes.
+const OWN_LANES: usize = 8;
+const MOST_LANES: usize = 24;
 const MOST_LISTED: usize = 20;
 
 /// What was read, and the way through the page.
-pub(super) fn top(out: &mut String, d: &Diagnosis, sections: &[&Diagnosed]) {
+pub(super) fn top(out: &mut String, d: &Diagnosis, drawn: &[&Diagnosed]) {
     let _ = writeln!(
         out,
         "<a class=\"jump\" href=\"#main\">Skip to the answer</a>\n<header>\n<p class=\"tool\">whyspike</p>\n<h1>{}</h1>\n\
@@ -31,8 +34,7 @@ pub(super) fn top(out: &mut String, d: &Diagnosis, sections: &[&Diagnosed]) {
     out.push_str(
         "<nav aria-label=\"Sections\"><ul><li><a href=\"#overview\">The whole run</a></li>",
     );
-    let own = sections.iter().filter(|x| x.same_as.is_none());
-    for x in own.take(MOST_LINKS) {
+    for x in drawn {
         let _ = write!(
             out,
             "<li><a href=\"#incident-{0}\">Incident {0}</a></li>",
@@ -42,8 +44,13 @@ pub(super) fn top(out: &mut String, d: &Diagnosis, sections: &[&Diagnosed]) {
     out.push_str("<li><a href=\"#notes\">The log</a></li></ul></nav>\n");
 }
 
-/// The answer: all incidents in a table.
-pub(super) fn answer(out: &mut String, d: &Diagnosis, sections: &[&Diagnosed]) {
+/// The answer: all incidents in a table; of very many those that are drawn, and the others to unfold.
+pub(super) fn answer(
+    out: &mut String,
+    d: &Diagnosis,
+    drawn: &[&Diagnosed],
+    sections: &[&Diagnosed],
+) {
     out.push_str("<section id=\"answer\" aria-labelledby=\"answer-h\">\n");
     if d.incidents.is_empty() {
         let _ = writeln!(
@@ -54,26 +61,58 @@ pub(super) fn answer(out: &mut String, d: &Diagnosis, sections: &[&Diagnosed]) {
         return;
     }
     let _ = writeln!(out, "<h2 id=\"answer-h\">{}</h2>", headline(d));
-    out.push_str(
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Incidents\"><table class=\"broad\">\n\
-         <caption>Incidents in order of attempt and onset; steps are the log\u{2019}s own numbers</caption>\n<thead><tr>\
+    let all: Vec<&Diagnosed> = d.incidents.iter().take(MOST_INCIDENTS).collect();
+    if d.incidents.len() <= MOST_ROWS {
+        let caption =
+            "Incidents in order of attempt and onset; steps are the log\u{2019}s own numbers";
+        table(out, d, &all, sections, caption);
+    } else {
+        let caption = format!(
+            "The {} largest; steps are the log\u{2019}s own numbers",
+            drawn.len()
+        );
+        table(out, d, drawn, sections, &caption);
+        let n = d.incidents.len();
+        let _ = writeln!(out, "<details><summary>All {n} incidents</summary>");
+        table(
+            out,
+            d,
+            &all,
+            sections,
+            "All incidents in order of attempt and onset",
+        );
+        if n > MOST_INCIDENTS {
+            let more = n - MOST_INCIDENTS;
+            let _ = writeln!(
+                out,
+                "<p class=\"lead\">{more} more: see <code>whyspike diagnose --format json</code>.</p>"
+            );
+        }
+        out.push_str("</details>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn table(
+    out: &mut String,
+    d: &Diagnosis,
+    rows: &[&Diagnosed],
+    sections: &[&Diagnosed],
+    caption: &str,
+) {
+    let _ = write!(
+        out,
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table class=\"broad\">\n\
+         <caption>{caption}</caption>\n<thead><tr>\
          <th scope=\"col\">Incident</th><th scope=\"col\" class=\"number\">Onset</th>\
          <th scope=\"col\" class=\"number\">Peak</th><th scope=\"col\" class=\"number\">Back</th>\
          <th scope=\"col\">Shape</th><th scope=\"col\">Cause</th><th scope=\"col\">Do</th></tr></thead>\n<tbody>\n",
     );
-    for x in d.incidents.iter().take(MOST_INCIDENTS) {
+    for x in rows {
         let linked = sections.iter().any(|s| s.id == x.id);
         incident(out, d, x, linked);
     }
     out.push_str("</tbody></table></div>\n");
-    if d.incidents.len() > MOST_INCIDENTS {
-        let more = d.incidents.len() - MOST_INCIDENTS;
-        let _ = writeln!(
-            out,
-            "<p class=\"lead\">{more} more: see <code>whyspike diagnose --format json</code>.</p>"
-        );
-    }
-    out.push_str("</section>\n");
 }
 
 /// How many incidents there are, and how many of them are met again.
@@ -167,21 +206,30 @@ pub(super) fn overview(out: &mut String, d: &Diagnosis, figure: Option<&Figure>)
     out.push_str("</section>\n");
 }
 
-/// The attempts as bars one above the other: what a later one repeats is thin.
+/// The attempts as bars one above the other: what a later one repeats is thin. Very many share lanes.
 fn lanes(d: &Diagnosis, f: &Figure) -> String {
     let all = &d.run.attempts;
     if all.len() < 2 {
         return String::new();
     }
-    let shown = &all[all.len().saturating_sub(MOST_LANES)..];
-    let high = 10.0 * shown.len() as f64;
     let (mut kept, mut left) = (String::new(), String::new());
-    for (n, a) in shown.iter().enumerate() {
+    let mut ends: Vec<u64> = Vec::new();
+    for a in all {
         let steps = d.run.steps.get(a.rows.clone()).unwrap_or_default();
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
             continue;
         };
-        let y = 10.0 * n as f64 + 5.0;
+        let free = ends.iter().position(|end| end < first);
+        let lane = free.filter(|_| all.len() > OWN_LANES);
+        let lane = lane.unwrap_or_else(|| match ends.len() {
+            MOST_LANES.. => MOST_LANES - 1,
+            n => {
+                ends.push(0);
+                n
+            }
+        });
+        ends[lane] = *last;
+        let y = 10.0 * lane as f64 + 5.0;
         let cut = d.run.superseded_from(a.index).unwrap_or(u64::MAX);
         let bar = |d: &mut String, from: u64, to: u64| {
             let x = |s: u64| plot::coordinate(f.place(s) * plot::WIDE);
@@ -194,19 +242,15 @@ fn lanes(d: &Diagnosis, f: &Figure) -> String {
             bar(&mut left, (*first).max(cut), *last);
         }
     }
-    let older = all.len() - shown.len();
-    let older = if older > 0 {
-        format!(" <span class=\"unit\">the newest {}</span>", shown.len())
-    } else {
-        String::new()
-    };
     format!(
-        "<figure class=\"panel lanes\"><figcaption>Attempts{older}</figcaption><div class=\"plot\"><svg \
-         style=\"height:{:.2}rem\" viewBox=\"0 0 {} {high}\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"Attempts over the steps of the run; the table below lists them\"><g class=\"stretch\"><path \
-         class=\"lane\" d=\"{kept}\"/><path class=\"lane superseded\" d=\"{left}\"/></g></svg></div></figure>\n",
-        0.55 * shown.len() as f64,
-        plot::WIDE
+        "<figure class=\"panel lanes\"><figcaption>Attempts <span class=\"unit\">thin: left behind by a newer \
+         one</span></figcaption><div class=\"plot\"><svg style=\"height:{:.2}rem\" viewBox=\"0 0 {} {}\" \
+         preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Attempts over the steps of the run; the table below \
+         lists them\"><g class=\"stretch\"><path class=\"lane\" d=\"{kept}\"/><path class=\"lane superseded\" \
+         d=\"{left}\"/></g></svg></div></figure>\n",
+        0.55 * ends.len() as f64,
+        plot::WIDE,
+        10 * ends.len()
     )
 }
 
