@@ -1,5 +1,6 @@
 //! `whyspike report`: the whole answer as one page.
 
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,8 +46,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page beside its place and then puts it there: nobody opens half a page.
+/// Writes the page beside its place and then puts it there: nobody opens half a page. A link is followed, and what is no
+/// file, such as a pipe, is written to as it is.
 fn write(path: &Path, page: &str) -> anyhow::Result<()> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&path).is_ok_and(|m| !m.is_file()) {
+        return Ok(fs::write(&path, page)?);
+    }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".whyspike-").suffix(".html");
@@ -55,6 +61,6 @@ fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
     file.write_all(page.as_bytes())?;
-    file.persist(path)?;
+    file.persist(&path)?;
     Ok(())
 }

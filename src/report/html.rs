@@ -103,20 +103,26 @@ fn stack_name(x: &Diagnosed) -> String {
 
 /// The whole page.
 pub fn render(d: &Diagnosis) -> String {
-    let drawn = largest(d);
+    let drawn = largest(d, MOST_PICTURES);
     let mut out = String::new();
     for detail in DETAILS {
         out = page(d, &drawn, detail);
         if out.len() <= LARGEST {
-            break;
+            return out;
         }
+    }
+    // Many attempts with many signals: fewer pictures, then.
+    let mut most = drawn.len();
+    while out.len() > LARGEST && most > 1 {
+        most /= 2;
+        out = page(d, &largest(d, most), DETAILS[DETAILS.len() - 1]);
     }
     out
 }
 
 /// The incidents that have pictures: those that are not back, then the furthest from their level; those that repeat an
 /// earlier one are left out.
-fn largest(d: &Diagnosis) -> Vec<&Diagnosed> {
+fn largest(d: &Diagnosis, most: usize) -> Vec<&Diagnosed> {
     let mut out: Vec<&Diagnosed> = d.incidents.iter().filter(|x| x.same_as.is_none()).collect();
     let score = |x: &Diagnosed| x.incident.score.map_or(NOT_FINITE_SD, f64::abs);
     let over = |x: &Diagnosed| x.incident.return_row.is_some();
@@ -124,7 +130,7 @@ fn largest(d: &Diagnosis) -> Vec<&Diagnosed> {
         let by_score = score(b).total_cmp(&score(a));
         over(a).cmp(&over(b)).then(by_score).then(a.id.cmp(&b.id))
     });
-    out.truncate(MOST_PICTURES);
+    out.truncate(most);
     out.sort_by_key(|x| x.id);
     out
 }

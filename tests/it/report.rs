@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use proptest::prelude::*;
 use whyspike::checkpoints::Given;
 use whyspike::detect::Incident;
 use whyspike::diagnosis::{Diagnosed, Diagnosis, Told, diagnose};
@@ -309,6 +310,57 @@ fn a_long_run_is_a_small_page_and_no_spike_is_lost() {
     assert!(overview.contains(&shown), "{overview} lacks {shown}");
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Any values at any steps in any order: a page, without numbers in it that a browser could not read.
+    #[test]
+    fn any_run_is_drawn(
+        rows in prop::collection::vec((gap(), value(), value(), value()), 1..160),
+        back in 0_u64..200,
+        far in prop_oneof![Just(0_u64), Just(1 << 40)],
+    ) {
+        let mut step = far + back;
+        let mut curve = Curve::default();
+        let mut columns: [Vec<Option<f64>>; 3] = Default::default();
+        for (n, (gap, a, b, c)) in rows.iter().enumerate() {
+            step = if n % 50 == 49 { step.saturating_sub(back) } else { step + gap };
+            curve.steps.push(step);
+            for (column, v) in columns.iter_mut().zip([a, b, c]) {
+                column.push(*v);
+            }
+        }
+        let [loss, norm, layer] = columns;
+        curve.columns = vec![("loss", loss), ("grad_norm", norm)];
+        for name in ["max_attention_logit/0", "max_attention_logit/1", "learning_rate"] {
+            curve.columns.push((name, layer.clone()));
+        }
+        let page = html::render(&diagnosed(curve.run(), "3,50,120"));
+        for d in page.split(" d=\"").skip(1) {
+            let d = d.split('"').next().unwrap();
+            prop_assert!(!d.contains("NaN") && !d.contains("inf"), "{d}");
+        }
+        let data = between(&page, "id=\"figures\">", "</script>");
+        let read = serde_json::from_str::<serde_json::Value>(data);
+        prop_assert!(read.is_ok(), "{:?}", read.err());
+    }
+}
+
+fn gap() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => Just(1_u64), 2 => 1_u64..9, 1 => 100_u64..100_000]
+}
+
+fn value() -> impl Strategy<Value = Option<f64>> {
+    prop_oneof![
+        20 => (1.9..2.1_f64).prop_map(Some),
+        3 => (-10.0..100.0_f64).prop_map(Some),
+        2 => prop::sample::select(vec![
+            f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e308, -1e308, f64::MAX, 5e-324,
+        ]).prop_map(Some),
+        1 => Just(None),
+    ]
+}
+
 /// The headings and captions of a page, and the heads of its tables: what a reader without eyes walks through.
 fn outline(page: &str) -> String {
     let mut out = String::new();
@@ -382,6 +434,25 @@ fn the_command_writes_a_whole_file_and_tells_its_size() {
 
     let printed = whyspike(folder.path(), &["report", log, "-o", "-"]);
     assert_eq!(String::from_utf8(printed.stdout).unwrap(), page);
+
+    // A folder in the place of the page is no page, and stays.
+    std::fs::create_dir(folder.path().join("taken")).unwrap();
+    let taken = whyspike(folder.path(), &["report", log, "-o", "taken"]);
+    assert_eq!(taken.status.code(), Some(2));
+
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("page.html", folder.path().join("link.html")).unwrap();
+        std::fs::write(folder.path().join("page.html"), "old").unwrap();
+        let linked = whyspike(folder.path(), &["report", log, "-o", "link.html"]);
+        assert!(linked.status.success());
+        assert!(
+            folder.path().join("link.html").is_symlink(),
+            "a link stays one"
+        );
+        let written = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+        assert_eq!(written, page);
+    }
 
     let nowhere = whyspike(folder.path(), &["report", log, "-o", "no/such/page.html"]);
     assert_eq!(nowhere.status.code(), Some(2));

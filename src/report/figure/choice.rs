@@ -142,6 +142,10 @@ fn spacing(run: &Run, column: &Column) -> u64 {
 
 /// Norms by their logarithm, what is set by hand in proportion unless it spans decades, and everything else by its range.
 fn scale(name: &str, values: impl Iterator<Item = f64>) -> Scale {
+    // A schedule is read by its slopes.
+    if name == "learning_rate" {
+        return Scale::Linear;
+    }
     let (mut low, mut high, mut negative) = (f64::INFINITY, 0.0_f64, false);
     for v in values.filter(|v| v.is_finite()) {
         negative |= v < 0.0;
@@ -154,8 +158,6 @@ fn scale(name: &str, values: impl Iterator<Item = f64>) -> Scale {
     }
     let wide = match name {
         "grad_norm" | "loss_scale" => 1.0,
-        // A schedule is read by its slopes.
-        "learning_rate" => f64::INFINITY,
         "global_batch_size" => 1000.0,
         _ => WIDE,
     };

@@ -8,6 +8,9 @@ pub const BAND_SD: f64 = 4.0;
 /// Places at which a level is drawn: it bends a little where a trend levels off.
 const PLACES: u64 = 64;
 
+/// Decades that a level of a norm and its band keep within: beyond them no power is a number.
+const LARGEST: f64 = 300.0;
+
 /// A level with its band.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
@@ -44,17 +47,17 @@ pub(super) fn band(run: &Run, i: &Incident, signal: &str, axis: (u64, u64)) -> O
                 let away = BAND_SD * i.level.scale;
                 (middle, middle - away, middle + away)
             };
-            Some(drawn(&i.level, axis, spacing, of))
+            drawn(&i.level, axis, spacing, of)
         }
         "grad_norm" => {
             let level = norm_level(run, i)?;
             let of = |step: u64| {
                 let middle = expected(&level, step);
                 let away = BAND_SD * level.scale;
-                let power = |v: f64| 10_f64.powf(v);
+                let power = |v: f64| 10_f64.powf(v.clamp(-LARGEST, LARGEST));
                 (power(middle), power(middle - away), power(middle + away))
             };
-            Some(drawn(&level, axis, spacing, of))
+            drawn(&level, axis, spacing, of)
         }
         _ => None,
     }
@@ -90,12 +93,13 @@ fn drawn(
     (from, to): (u64, u64),
     spacing: u64,
     of: impl Fn(u64) -> (f64, f64, f64),
-) -> Band {
+) -> Option<Band> {
     let rests_to = level.x.max(0.0) as u64;
     let rows = (level.rows as u64).saturating_sub(1);
     let rests_from = rests_to.saturating_sub(rows.saturating_mul(spacing));
     let first = rests_from.max(from).min(to);
-    let places = PLACES.min(to - first).max(1);
+    let most = if level.slope == 0.0 { 1 } else { PLACES };
+    let places = most.min(to - first).max(1);
     let at = |n: u64| first + (u128::from(to - first) * u128::from(n) / u128::from(places)) as u64;
     let mut points: Vec<BandPoint> = (0..=places)
         .map(at)
@@ -110,10 +114,14 @@ fn drawn(
         })
         .collect();
     points.dedup_by_key(|p| p.step);
-    Band {
+    points.retain(|p| [p.middle, p.low, p.high].iter().all(|v| v.is_finite()));
+    if points.is_empty() {
+        return None;
+    }
+    Some(Band {
         rests_from,
         rests_to,
         prior: level.prior,
         points,
-    }
+    })
 }

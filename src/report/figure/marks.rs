@@ -122,7 +122,7 @@ pub(super) fn of_incident(
     }
     if let Some(back) = &x.plan.rollback {
         out.retain(|m| m.kind != MarkKind::Checkpoint || m.count > 1 || m.from != back.step);
-        let label = format!("checkpoint {}", back.step);
+        let label = format!("way back: checkpoint {}", back.step);
         out.push(mark(MarkKind::Chosen, back.step, back.step, label));
     }
     for (a, b) in x.plan.skip.iter().flat_map(|s| &s.steps) {

@@ -54,7 +54,11 @@ pub(super) fn section(out: &mut String, d: &Diagnosis, x: &Diagnosed, figure: Op
 }
 
 fn pictures(out: &mut String, x: &Diagnosed, name: &str, f: &Figure) {
-    let _ = writeln!(out, "<h3>Steps {} to {}</h3>", f.from, f.to);
+    let _ = writeln!(
+        out,
+        "<h3>What the log shows, steps {} to {}</h3>",
+        f.from, f.to
+    );
     let title = format!("Incident {}, steps {} to {}", x.id, f.from, f.to);
     plot::stack(out, name, &title, f, "");
     if let Some(back) = x.plan.rollback.as_ref().filter(|b| b.step < f.from) {
