@@ -141,7 +141,7 @@ fn an_incident_as_png_of_the_size_that_was_asked() {
     for text in [
         "onset 529",
         "back 571",
-        "checkpoint 500",
+        "way back: checkpoint 500",
         "skip 528-573",
         "Update norm",
     ] {
