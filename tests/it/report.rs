@@ -233,7 +233,7 @@ fn odd_runs_are_drawn() {
     }
     let page = html::render(&diagnosed(broken.run(), "100"));
     let own = between(&page, "id=\"i1-loss\"", "</figure>");
-    assert!(own.contains("class=\"off\"") && own.contains("without a finite value"));
+    assert!(own.contains("class=\"off value\"") && own.contains("without a finite value"));
 
     let mut noise = Noise::new(5);
     let norms: Vec<f64> = (0..400)

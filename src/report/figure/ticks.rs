@@ -74,9 +74,14 @@ pub(super) fn linear(low: f64, high: f64, count: usize) -> Vec<Tick> {
     if !span.is_finite() || span <= 0.0 {
         return Vec::new();
     }
-    let every = round_up(span / count.max(1) as f64);
-    let first = (low / every - 1e-9).ceil();
-    let last = (high / every + 1e-9).floor();
+    let ends = |every: f64| ((low / every - 1e-9).ceil(), (high / every + 1e-9).floor());
+    let mut every = round_up(span / count.max(1) as f64);
+    let (a, b) = ends(every);
+    // One or two places say little: the next finer ones are few, too.
+    if b - a < 2.0 {
+        every = round_up(0.3 * every);
+    }
+    let (first, last) = ends(every);
     if !(every > 0.0 && (0.0..1000.0).contains(&(last - first))) {
         return Vec::new();
     }

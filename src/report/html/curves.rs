@@ -17,7 +17,7 @@ pub(super) fn draw(out: &mut String, f: &Figure, panel: &Panel) {
             out,
             "<path class=\"line {role}\" data-s=\"{n}\" d=\"{d}\"/>"
         );
-        off(out, f, n, &s.curve);
+        off(out, f, n, role, &s.curve);
     }
     knots(out, f, panel);
 }
@@ -69,11 +69,11 @@ fn path(f: &Figure, panel: &Panel, curve: &Curve) -> String {
 }
 
 /// Marks of values without a height: crosses at the edge where they belong.
-fn off(out: &mut String, f: &Figure, n: usize, curve: &Curve) {
+fn off(out: &mut String, f: &Figure, n: usize, role: &str, curve: &Curve) {
     if curve.off.is_empty() {
         return;
     }
-    let _ = write!(out, "<path class=\"off\" data-s=\"{n}\" d=\"");
+    let _ = write!(out, "<path class=\"off {role}\" data-s=\"{n}\" d=\"");
     for o in &curve.off {
         let x = coordinate(f.place(o.step) * WIDE);
         let y = if o.kind.on_top() { 0.0 } else { HIGH - 14.0 };

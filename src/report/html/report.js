@@ -23,8 +23,9 @@
     return [1, 2, 5, 10].map((m) => m * decade).find((s) => s >= v * (1 - 1e-9)) || 10 * decade;
   }
   function linear(low, high, count) {
-    const every = roundUp((high - low) / count);
-    const first = Math.ceil(low / every - 1e-9), last = Math.floor(high / every + 1e-9);
+    const ends = (every) => [Math.ceil(low / every - 1e-9), Math.floor(high / every + 1e-9)];
+    let every = roundUp((high - low) / count), [first, last] = ends(every);
+    if (last - first < 2) { every = roundUp(0.3 * every); [first, last] = ends(every); }
     const decimals = Math.max(0, -Math.floor(Math.log10(every)));
     const out = [];
     for (let n = first; n <= last && n - first < 1000; n++) {

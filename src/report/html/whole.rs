@@ -280,7 +280,7 @@ fn attempts(out: &mut String, d: &Diagnosis) {
         let repeated = repeated.map_or("\u{2013}".to_owned(), |s| s.to_string());
         let _ = writeln!(
             out,
-            "<tr><th scope=\"row\" class=\"number\">{}</th><td>{reach}</td><td>{repeated}</td><td>{}</td></tr>",
+            "<tr><th scope=\"row\" class=\"number\">{}</th><td class=\"short\">{reach}</td><td>{repeated}</td><td>{}</td></tr>",
             a.index,
             esc(&a.began.words())
         );
