@@ -20,6 +20,10 @@ if ! cmp -s notebooks/requirements.txt "$venv/requirements.txt"; then
   cp notebooks/requirements.txt "$venv/requirements.txt"
 fi
 
+# Figures look for fonts once, not within a notebook, which would say so.
+export MPLCONFIGDIR="$target/notebooks-matplotlib"
+"$venv/bin/python" -c "import matplotlib.font_manager"
+
 where=(--output-dir "$target/notebooks")
 [ "${1:-}" != --write ] || where=(--inplace)
 for notebook in notebooks/*.ipynb; do

@@ -9,6 +9,7 @@ mod ingest;
 mod input;
 mod output;
 mod plan;
+mod plot;
 mod report;
 mod rules;
 mod times;
@@ -44,6 +45,8 @@ enum Command {
     Check(check::Args),
     /// Follow a growing log, and tell of each incident as it happens
     Watch(watch::Args),
+    /// Draw the run or an incident as SVG or PNG
+    Plot(plot::Args),
     /// The whole answer as one page to look at, to mail and to print
     Report(report::Args),
     /// Read logs into a run store (Parquet)
@@ -73,6 +76,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Plot(args) => plot::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Cadence(args) => cadence::run(&args),

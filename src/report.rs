@@ -2,6 +2,8 @@
 
 pub mod alert;
 
+pub mod chart;
+
 pub mod figure;
 
 pub mod gate;
@@ -12,11 +14,11 @@ pub mod json;
 
 pub mod markdown;
 
+pub mod plot;
+
 pub mod prometheus;
 
 pub mod skip_list;
-
-pub mod spark;
 
 pub mod text;
 

@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use whyspike::checkpoints::Given;
 use whyspike::diagnosis::{Told, diagnose};
-use whyspike::report::{json, markdown, text};
+use whyspike::report::plot::{self, Look};
+use whyspike::report::{figure, json, markdown, text};
 use whyspike::rules::RuleSet;
 use whyspike_fuzz::read_plain;
 
@@ -27,12 +28,25 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let diagnosis = diagnose(run, &RULES, &told);
     let printed = [
-        text::render(&diagnosis),
+        text::render(
+            &diagnosis,
+            text::Layout {
+                columns: 100,
+                charts: true,
+            },
+        ),
         json::render(&diagnosis),
         markdown::render(&diagnosis),
     ];
     assert!(printed.iter().all(|p| !p.is_empty()));
     printed.iter().for_each(|p| steers_nothing(p));
+    let first = diagnosis.incidents.first();
+    let figure = first.map_or_else(
+        || figure::overview(&diagnosis, 300),
+        |x| figure::incident(&diagnosis, x, 300),
+    );
+    let picture = plot::svg(&figure, "", &Look::default());
+    assert!(picture.is_ok_and(|p| p.ends_with("</svg>\n")) || figure.panels.is_empty());
 });
 
 /// A report has colours and line ends of its own; nothing else in it steers a terminal.

@@ -1,8 +1,12 @@
-//! Prints: results to standard output, errors and progress to standard error.
+//! Prints and writes: results to standard output and files, errors and progress to standard error.
 
+use std::fs;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use whyspike::report::text::Layout;
 
 /// Prints a result. A reader that closed the pipe early is no error.
 pub(super) fn result(text: &str) -> anyhow::Result<()> {
@@ -10,6 +14,59 @@ pub(super) fn result(text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),
+    }
+}
+
+/// Refuses to write over a log that is read.
+pub(super) fn spares(path: &Path, logs: &[PathBuf]) -> anyhow::Result<()> {
+    let same = |log: &PathBuf| {
+        let real = |p: &Path| fs::canonicalize(p).ok();
+        log == path && path != Path::new("-") || real(log).is_some_and(|l| real(path) == Some(l))
+    };
+    if logs.iter().any(same) {
+        bail!(
+            "{}: that is the log; name another file to write",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Writes a file beside its place and then puts it there: nobody opens half of it. A link is followed, and what is no file,
+/// such as a pipe, is written to as it is.
+pub(super) fn file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    put(path, bytes).with_context(|| path.display().to_string())
+}
+
+fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&path).is_ok_and(|m| !m.is_file()) {
+        return Ok(fs::write(&path, bytes)?);
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".whyspike-");
+    // It is for others to read: what the umask leaves, as of any file.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.persist(&path)?;
+    Ok(())
+}
+
+/// Columns of the terminal that standard output is; `None` if it is none.
+pub(super) fn columns() -> Option<usize> {
+    let (_, columns) = console::Term::stdout().size_checked()?;
+    Some(columns.into())
+}
+
+/// The layout of text for standard output.
+pub(super) fn layout() -> Layout {
+    let usual = Layout::default();
+    Layout {
+        columns: columns().unwrap_or(usual.columns),
+        ..usual
     }
 }
 

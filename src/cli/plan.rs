@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         std::fs::write(path, list).with_context(|| path.display().to_string())?;
     }
     let printed = match args.format {
-        Format::Text => text::render_plan(&diagnosis, which),
+        Format::Text => text::render_plan(&diagnosis, which, output::layout()),
         Format::Json => json_report::render_plan(&diagnosis, which),
     };
     output::result(&printed)?;

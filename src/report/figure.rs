@@ -156,18 +156,34 @@ pub fn overview(d: &Diagnosis, columns: usize) -> Figure {
 
 /// The surroundings of an incident: every signal that tells of causes, in so many columns.
 pub fn incident(d: &Diagnosis, x: &Diagnosed, columns: usize) -> Figure {
-    let (from, to) = window(d, x);
+    incident_within(d, x, &[], window(d, x), columns)
+}
+
+/// An incident between two steps of one's own; only these signals where any are named.
+pub fn incident_within(
+    d: &Diagnosis,
+    x: &Diagnosed,
+    signals: &[String],
+    (from, to): (u64, u64),
+    columns: usize,
+) -> Figure {
+    let to = to.max(from);
     let paths = Paths::of(&d.run, x.incident.attempt).within(&d.run, from, to);
-    let names = choice::of_incident(&d.run);
-    let mut out = drawn(&d.run, &names, &paths, (from, to), columns);
-    let heats = heat::families(&d.run);
-    let heats = heats.iter().filter_map(|f| {
-        let heat = heat::of(&d.run, f, &paths, (from, to), columns)?;
-        Some(heat::panel(f, heat))
-    });
-    out.panels.extend(heats);
-    let by_layer = |s: &String| out.panels.iter().any(|p| p.signal == *s);
-    out.absent.retain(|s| !by_layer(s));
+    let mut out = if signals.is_empty() {
+        let names = choice::of_incident(&d.run);
+        let mut out = drawn(&d.run, &names, &paths, (from, to), columns);
+        let heats = heat::families(&d.run);
+        let heats = heats.iter().filter_map(|f| {
+            let heat = heat::of(&d.run, f, &paths, (from, to), columns)?;
+            Some(heat::panel(f, heat))
+        });
+        out.panels.extend(heats);
+        let by_layer = |s: &String| out.panels.iter().any(|p| p.signal == *s);
+        out.absent.retain(|s| !by_layer(s));
+        out
+    } else {
+        chosen(&d.run, signals, &paths, (from, to), columns)
+    };
     for panel in &mut out.panels {
         panel.band = level::band(&d.run, &x.incident, &panel.signal, (from, to));
         choice::fit(panel);
@@ -189,18 +205,30 @@ pub fn selection(
     let from = from.unwrap_or(first);
     let to = to.unwrap_or(last).max(from);
     let paths = Paths::newest(&d.run).within(&d.run, from, to);
-    let mut out = drawn(&d.run, signals, &paths, (from, to), columns);
+    let mut out = chosen(&d.run, signals, &paths, (from, to), columns);
+    out.title = format!("steps {}", crate::report::words::span(from, to));
+    out.marks = marks::of_run(d, from, to, columns);
+    out
+}
+
+/// The panels of some signals in their order, heat maps among them.
+fn chosen(
+    run: &Run,
+    signals: &[String],
+    paths: &Paths,
+    (from, to): (u64, u64),
+    columns: usize,
+) -> Figure {
+    let mut out = drawn(run, signals, paths, (from, to), columns);
     let absent = std::mem::take(&mut out.absent);
     for name in absent {
-        match heat::of(&d.run, &name, &paths, (from, to), columns) {
+        match heat::of(run, &name, paths, (from, to), columns) {
             Some(heat) => out.panels.push(heat::panel(&name, heat)),
             None => out.absent.push(name),
         }
     }
     let place = |signal: &String| signals.iter().position(|s| s == signal);
     out.panels.sort_by_key(|p| place(&p.signal));
-    out.title = format!("steps {}", crate::report::words::span(from, to));
-    out.marks = marks::of_run(d, from, to, columns);
     out
 }
 

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::diagnosis::Diagnosis;
-use crate::gate::{Check, Failure};
-use crate::report::{markdown, spark};
+use crate::gate::Check;
+use crate::report::{chart, markdown};
 
 /// The checks as lines for people; what failed first.
 pub fn text(checks: &[Check]) -> String {
@@ -106,7 +106,7 @@ fn property(text: &str) -> String {
 /// Characters of the curve in a summary.
 const CURVE: usize = 72;
 
-/// A job summary in Markdown: the checks, the loss as a line of blocks, and the whole answer.
+/// A job summary in Markdown: the checks, the loss as blocks, and the whole answer.
 pub fn summary(d: &Diagnosis, checks: &[Check]) -> String {
     let failed = checks.iter().filter(|c| !c.passed()).count();
     let head = if failed == 0 {
@@ -116,23 +116,24 @@ pub fn summary(d: &Diagnosis, checks: &[Check]) -> String {
     };
     let mut out = format!("## {head}\n\n| check | |\n|---|---|\n");
     for check in checks {
-        let says: Vec<String> = check.failures.iter().map(cell).collect();
+        let says: Vec<String> = check
+            .failures
+            .iter()
+            .map(|f| markdown::escaped(&f.says))
+            .collect();
         let state = if check.passed() {
             "passed".to_owned()
         } else {
             says.join("<br>")
         };
-        let _ = writeln!(out, "| {} | {state} |", check.name);
+        let _ = writeln!(out, "| {} | {state} |", markdown::escaped(&check.name));
     }
-    if let Some(curve) = spark::line(&d.run, "loss", CURVE) {
-        let _ = write!(out, "\n```\n{curve}\n```\n");
+    if let Some(lines) = chart::whole(&d.run, "loss", CURVE) {
+        let curve: Vec<String> = lines.iter().map(chart::Line::plain).collect();
+        let _ = write!(out, "\n```text\nloss\n{}\n```\n", curve.join("\n"));
     }
     let _ = write!(out, "\n{}", markdown::render(d));
     out
-}
-
-fn cell(failure: &Failure) -> String {
-    failure.says.replace('|', "\\|").replace('\n', " ")
 }
 
 /// GitLab's code quality report: an issue a failure. A log has no line that a reader could be sent to: it is the first.

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::plan::{Action, Plan};
+use crate::report::chart::{self, Ink, Tone};
 use crate::report::cost;
 use crate::report::words;
 use crate::rules::Finding;
@@ -18,8 +19,10 @@ const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Widest line.
+/// Widest line of text, however wide the terminal is.
 const WIDTH: usize = 96;
+/// Narrowest: a terminal that is narrower breaks the lines itself.
+const NARROWEST: usize = 48;
 /// Column at which the text of a labelled line begins.
 const LABEL: usize = 10;
 /// Pieces of evidence shown for and against a cause.
@@ -27,9 +30,55 @@ const MOST_EVIDENCE: usize = 5;
 /// Losses of data shown.
 const MOST_LOSSES: usize = 3;
 
+/// How a report is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Columns of the terminal: text is wrapped at these, or at 96 if there are more.
+    pub columns: usize,
+    /// Whether each incident has a chart.
+    pub charts: bool,
+}
+
+impl Default for Layout {
+    /// What a file or a pipe gets.
+    fn default() -> Self {
+        Self {
+            columns: WIDTH,
+            charts: false,
+        }
+    }
+}
+
+/// Text as it is put together.
+struct Page {
+    text: String,
+    layout: Layout,
+}
+
+impl Page {
+    fn new(layout: Layout) -> Self {
+        Self {
+            text: String::new(),
+            layout,
+        }
+    }
+
+    /// Columns of a line.
+    fn width(&self) -> usize {
+        self.layout.columns.clamp(NARROWEST, WIDTH)
+    }
+}
+
+impl Write for Page {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
 /// The whole report.
-pub fn render(d: &Diagnosis) -> String {
-    let mut out = String::new();
+pub fn render(d: &Diagnosis, layout: Layout) -> String {
+    let mut out = Page::new(layout);
     header(&mut out, d);
     if d.incidents.is_empty() {
         let _ = writeln!(
@@ -42,19 +91,19 @@ pub fn render(d: &Diagnosis) -> String {
         incident(&mut out, d, i);
     }
     footer(&mut out, d);
-    out
+    out.text
 }
 
 /// The plan of one incident alone.
-pub fn render_plan(d: &Diagnosis, x: &Diagnosed) -> String {
-    let mut out = String::new();
+pub fn render_plan(d: &Diagnosis, x: &Diagnosed, layout: Layout) -> String {
+    let mut out = Page::new(layout);
     title(&mut out, x);
     labelled(&mut out, "when", &words::when(d, x));
     plan(&mut out, &x.plan, true);
-    out
+    out.text
 }
 
-fn header(out: &mut String, d: &Diagnosis) {
+fn header(out: &mut Page, d: &Diagnosis) {
     let source = words::source(d);
     let _ = writeln!(out, "{DIM}{source} · {}{PLAIN}", words::run(d));
 }
@@ -62,7 +111,7 @@ fn header(out: &mut String, d: &Diagnosis) {
 /// Pairs of attempts that the foot tells of at most.
 const MOST_REPLAYS: usize = 4;
 
-fn title(out: &mut String, x: &Diagnosed) {
+fn title(out: &mut Page, x: &Diagnosed) {
     let colour = match x.plan.action {
         Action::None => GREEN,
         Action::Wait => YELLOW,
@@ -71,7 +120,7 @@ fn title(out: &mut String, x: &Diagnosed) {
     let _ = writeln!(out, "\n{BOLD}{colour}{}{PLAIN}", words::title(x));
 }
 
-fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed) {
+fn incident(out: &mut Page, d: &Diagnosis, x: &Diagnosed) {
     title(out, x);
     labelled(out, "when", &words::when(d, x));
     if let Some(id) = x.same_as {
@@ -85,13 +134,57 @@ fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed) {
         );
         return;
     }
+    charts(out, d, x);
     labelled(out, "cause", &words::cause(&x.verdict));
     plan(out, &x.plan, false);
     evidence(out, x);
     would_decide(out, x);
 }
 
-fn plan(out: &mut String, p: &Plan, whole: bool) {
+/// Widest chart: more columns make it longer, not clearer.
+const WIDEST_CHART: usize = 140;
+
+fn charts(out: &mut Page, d: &Diagnosis, x: &Diagnosed) {
+    let width = out.layout.columns.min(WIDEST_CHART);
+    let width = width.saturating_sub(LABEL + 2);
+    let chart = out
+        .layout
+        .charts
+        .then(|| chart::around(d, x, width, Ink::Braille));
+    let Some(chart) = chart.flatten() else { return };
+    for line in &chart.lines {
+        let _ = write!(
+            out,
+            "  {:<LABEL$}{DIM}{:>w$}{PLAIN} ",
+            line.label,
+            line.value,
+            w = chart::VALUE
+        );
+        coloured(out, &line.cells);
+    }
+    labelled(out, "steps", &chart.legend);
+}
+
+/// The characters of a chart; spaces at its end are left out.
+fn coloured(out: &mut Page, cells: &[(char, Tone)]) {
+    let until = cells
+        .iter()
+        .rposition(|(c, _)| *c != ' ')
+        .map_or(0, |at| at + 1);
+    for part in cells[..until].chunk_by(|a, b| a.1 == b.1) {
+        let colour = match part[0].1 {
+            Tone::Plain => "",
+            Tone::Incident => YELLOW,
+            Tone::Broken => RED,
+        };
+        let _ = out.write_str(colour);
+        out.text.extend(part.iter().map(|(c, _)| c));
+        let _ = out.write_str(if colour.is_empty() { "" } else { PLAIN });
+    }
+    let _ = writeln!(out);
+}
+
+fn plan(out: &mut Page, p: &Plan, whole: bool) {
     labelled(
         out,
         "do",
@@ -135,7 +228,7 @@ fn plan(out: &mut String, p: &Plan, whole: bool) {
 }
 
 /// Without a way back and nothing to wait for there is nothing to tell.
-fn costs(out: &mut String, p: &Plan) {
+fn costs(out: &mut Page, p: &Plan) {
     let lines = cost::lines(p);
     if lines.len() < 2 {
         return;
@@ -151,12 +244,12 @@ fn costs(out: &mut String, p: &Plan) {
     }
 }
 
-fn skip(out: &mut String, p: &Plan) {
+fn skip(out: &mut Page, p: &Plan) {
     let Some(k) = &p.skip else { return };
     labelled(out, "skip", &words::skip(k));
 }
 
-fn resume(out: &mut String, p: &Plan, caveats: bool) {
+fn resume(out: &mut Page, p: &Plan, caveats: bool) {
     let Some(resume) = &p.resume else { return };
     for (n, line) in resume.command.iter().flat_map(|c| c.lines()).enumerate() {
         let _ = writeln!(
@@ -177,7 +270,7 @@ fn resume(out: &mut String, p: &Plan, caveats: bool) {
     }
 }
 
-fn evidence(out: &mut String, x: &Diagnosed) {
+fn evidence(out: &mut Page, x: &Diagnosed) {
     let leading: Vec<&str> = x.verdict.leading().take(2).map(|(c, _)| c).collect();
     for (n, cause) in leading.iter().enumerate() {
         let of_cause: Vec<&Finding> = x
@@ -206,7 +299,7 @@ fn evidence(out: &mut String, x: &Diagnosed) {
     }
 }
 
-fn would_decide(out: &mut String, x: &Diagnosed) {
+fn would_decide(out: &mut Page, x: &Diagnosed) {
     let v = &x.verdict;
     if v.outcome == Outcome::Decided {
         return;
@@ -226,9 +319,9 @@ fn would_decide(out: &mut String, x: &Diagnosed) {
     }
 }
 
-fn replays(out: &mut String, d: &Diagnosis) {
+fn replays(out: &mut Page, d: &Diagnosis) {
     if !d.replays.is_empty() {
-        out.push('\n');
+        let _ = writeln!(out);
     }
     for replay in d.replays.iter().take(MOST_REPLAYS) {
         labelled(out, "replay", &words::replay(replay));
@@ -244,9 +337,9 @@ fn replays(out: &mut String, d: &Diagnosis) {
 }
 
 /// Lasting changes of the level that are no incidents.
-fn changes(out: &mut String, d: &Diagnosis) {
+fn changes(out: &mut Page, d: &Diagnosis) {
     if !d.changes.is_empty() {
-        out.push('\n');
+        let _ = writeln!(out);
     }
     for (n, change) in d.changes.iter().take(MOST_REPLAYS).enumerate() {
         let label = if n == 0 { "level" } else { "" };
@@ -262,7 +355,7 @@ fn changes(out: &mut String, d: &Diagnosis) {
     }
 }
 
-fn footer(out: &mut String, d: &Diagnosis) {
+fn footer(out: &mut Page, d: &Diagnosis) {
     replays(out, d);
     changes(out, d);
     for (n, warning) in d.inventory.warnings.iter().take(MOST_LOSSES).enumerate() {
@@ -296,30 +389,30 @@ fn footer(out: &mut String, d: &Diagnosis) {
     }
 }
 
-fn labelled_after_gap(out: &mut String, label: &str, text: &str) {
-    out.push('\n');
+fn labelled_after_gap(out: &mut Page, label: &str, text: &str) {
+    let _ = writeln!(out);
     labelled(out, label, text);
 }
 
-fn labelled(out: &mut String, label: &str, text: &str) {
+fn labelled(out: &mut Page, label: &str, text: &str) {
     wrapped(out, &format!("  {label:<LABEL$}"), LABEL + 2, text);
 }
 
 /// Wraps at spaces; later lines are indented to where the text begins.
-fn wrapped(out: &mut String, lead: &str, indent: usize, text: &str) {
-    out.push_str(lead);
+fn wrapped(out: &mut Page, lead: &str, indent: usize, text: &str) {
+    let _ = out.write_str(lead);
     let mut column = indent;
     for (n, word) in text.split(' ').enumerate() {
         let length = word.chars().count();
-        if n > 0 && column + 1 + length > WIDTH {
+        if n > 0 && column + 1 + length > out.width() {
             let _ = write!(out, "\n{:indent$}", "");
             column = indent;
         } else if n > 0 {
-            out.push(' ');
+            let _ = out.write_char(' ');
             column += 1;
         }
-        out.push_str(word);
+        let _ = out.write_str(word);
         column += length;
     }
-    out.push('\n');
+    let _ = writeln!(out);
 }

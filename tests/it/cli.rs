@@ -76,6 +76,22 @@ fn text_of_bad_data() {
 }
 
 #[test]
+fn text_of_bad_data_with_charts() {
+    let args = ["diagnose", BAD_DATA, "--checkpoint-steps", KEPT];
+    let with = stdout(&[&args[..], &["--chart", "always"]].concat());
+    let without = stdout(&[&args[..], &["--chart", "never"]].concat());
+    assert_eq!(without, stdout(&args), "auto draws nothing into a pipe");
+    let from = with.find("  loss ").expect("a chart");
+    let until = with.find("  cause ").expect("the cause after it");
+    assert_eq!(format!("{}{}", &with[..from], &with[until..]), without);
+    assert!(
+        with.lines()
+            .all(|l| l.chars().count() <= 96 || l.contains("--ckpt-step"))
+    );
+    insta::assert_snapshot!(with[from..until].trim_end());
+}
+
+#[test]
 fn plan_of_bad_data_for_megatron() {
     let args = [
         "plan",
@@ -132,13 +148,59 @@ fn markdown_has_the_same_answer() {
     ]);
     for part in [
         "# whyspike",
-        "## Incident 1",
+        "### Incident 1",
         "bad-data",
         "onset 529",
         "checkpoint 500",
     ] {
         assert!(text.contains(part), "`{part}` is not in:\n{text}");
     }
+}
+
+#[test]
+fn markdown_of_bad_data() {
+    let args = [
+        "diagnose",
+        BAD_DATA,
+        "--checkpoint-steps",
+        KEPT,
+        "--framework",
+        "megatron-lm@0.17",
+        "--format",
+        "markdown",
+    ];
+    let text = stdout(&args);
+    assert!(text.contains("```text\nloss "), "{text}");
+    let without = stdout(&[&args[..], &["--chart", "never"]].concat());
+    assert!(!without.contains("```text"), "{without}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn markdown_of_bloom_176b() {
+    insta::assert_snapshot!(stdout(&["diagnose", BLOOM, "--format", "markdown"]));
+}
+
+/// Names come from the log, its path and its checkpoints: none of them becomes markup of the issue.
+#[test]
+fn markdown_shows_names_as_they_are() {
+    let folder = TempDir::new().unwrap();
+    let name = "a|b`c<img src=x>.jsonl";
+    let log = folder.path().join(name);
+    let row = |step: u64| {
+        let loss = if step == 300 {
+            9.0
+        } else {
+            2.0 + 0.01 * ((step * 7) % 13) as f64
+        };
+        format!("{{\"step\": {step}, \"loss\": {loss}}}\n")
+    };
+    let rows: String = (1..400).map(row).collect();
+    std::fs::write(&log, rows + "{\"step\": 401, \"lo|<b>`x").unwrap();
+    let text = stdout(&["diagnose", log.to_str().unwrap(), "--format", "markdown"]);
+    assert!(text.contains("a|b`c<img src=x>.jsonl``"), "{text}");
+    assert!(!text.replace(name, "").contains("<b>"), "{text}");
+    assert!(text.contains("\\|\\<b\\>"), "{text}");
 }
 
 #[test]

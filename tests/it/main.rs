@@ -24,6 +24,7 @@ mod ingest;
 mod layering;
 mod pitfalls;
 mod plan;
+mod plot;
 mod prefixes;
 mod properties;
 mod readings;
