@@ -1,3 +1,5 @@
+//! What is told of runs whose rows come one by one.
+
 use super::*;
 use crate::diagnosis::{Told as Given, diagnose};
 use crate::rules::RuleSet;

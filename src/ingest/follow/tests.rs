@@ -1,3 +1,5 @@
+//! Logs that grow, rotate, are cut, or are no text.
+
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
