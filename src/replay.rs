@@ -137,9 +137,15 @@ pub fn pairs(run: &Run, incidents: &[Incident]) -> Vec<Replay> {
 
 /// Rows of the two attempts that hold the same step.
 fn common(run: &Run, earlier: &Attempt, later: &Attempt) -> Vec<(usize, usize)> {
-    let mut a = earlier.rows.start;
+    let steps = |x: &Attempt| &run.steps[x.rows.clone()];
+    let (Some(first), Some(last)) = (steps(later).first(), steps(earlier).last()) else {
+        return Vec::new();
+    };
+    // Of hundreds of attempts most have nothing in common.
+    let mut a = earlier.rows.start + steps(earlier).partition_point(|s| s < first);
+    let end = later.rows.start + steps(later).partition_point(|s| s <= last);
     let mut out = Vec::new();
-    for b in later.rows.clone() {
+    for b in later.rows.start..end {
         while a < earlier.rows.end && run.steps[a] < run.steps[b] {
             a += 1;
         }

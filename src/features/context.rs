@@ -1,10 +1,11 @@
 //! What a feature may look at: the incident, and signals along the history of its attempt by step.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use crate::detect::{Incident, Level, Series};
 use crate::detect::{level_before, lineage};
-use crate::replay::OtherRun;
+use crate::replay::{OtherRun, Replay, compare};
 use crate::run::{Attempt, Run};
 
 /// What stands behind each attempt with an incident, gathered once for all of them.
@@ -114,9 +115,22 @@ pub struct Context<'a> {
     /// Usual distance in steps between rows.
     pub spacing: f64,
     behind: &'a Behind,
+    replays: OnceCell<Vec<(&'a Attempt, Replay)>>,
 }
 
 impl<'a> Context<'a> {
+    /// Later attempts over the steps of this one, compared up to the onset. Several features ask for them.
+    pub(super) fn replays(&self) -> &[(&'a Attempt, Replay)] {
+        self.replays.get_or_init(|| {
+            let later = &self.run.attempts[self.attempt.index as usize + 1..];
+            let until = Some(self.onset as u64);
+            later
+                .iter()
+                .filter_map(|b| Some((b, compare(self.run, self.attempt, b, until)?)))
+                .collect()
+        })
+    }
+
     /// Gathers what features need.
     pub fn new(
         run: &'a Run,
@@ -137,6 +151,7 @@ impl<'a> Context<'a> {
             peak: incident.peak_row.map_or(onset, |r| run.steps[r] as f64),
             spacing: run.spacing().max(1) as f64,
             behind: &history.attempts[&attempt.index],
+            replays: OnceCell::new(),
         }
     }
 

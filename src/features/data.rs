@@ -185,16 +185,9 @@ fn lower_lr(ratio: Option<f64>) -> bool {
     ratio.is_some_and(|r| r < 0.95)
 }
 
-fn replays<'a>(
-    c: &'a Context<'_>,
-) -> impl Iterator<Item = (&'a crate::run::Attempt, replay::Replay)> {
-    let later = c.run.attempts.iter().filter(|a| a.index > c.attempt.index);
-    let until = Some(c.onset as u64);
-    later.filter_map(move |b| Some((b, replay::compare(c.run, c.attempt, b, until)?)))
-}
-
-fn first_replay(c: &Context<'_>) -> Option<replay::Replay> {
-    replays(c).map(|(_, r)| r).find(|r| r.correlation.is_some())
+fn first_replay<'a>(c: &'a Context<'_>) -> Option<&'a replay::Replay> {
+    let all = c.replays().iter();
+    all.map(|(_, r)| r).find(|r| r.correlation.is_some())
 }
 
 /// Whether the incident came again in the later attempts of a kind and in the runs that the user gave: true if in any,
@@ -204,7 +197,8 @@ fn recurs(
     kind: &dyn Fn(&replay::Replay) -> bool,
     given: OtherKind,
 ) -> Option<f64> {
-    let own = replays(c)
+    let own = c.replays().iter();
+    let own = own
         .filter(|(_, r)| kind(r))
         .filter_map(|(b, _)| replay::outcome(c.run, c.incident, c.run, b, c.incidents));
     judged(
