@@ -7,11 +7,11 @@ use crate::checkpoints::{Given, Inventory, inventory};
 use crate::cores;
 use crate::data_order::DataOrder;
 use crate::detect::{Found, Incident, detect_knowing};
-use crate::features::{History, Row, Value, has, measure};
+use crate::features::{History, Row, Value, cut, has, measure};
 use crate::plan::{Plan, Prices, Situation, plan};
 use crate::replay::{OtherRun, Replay, known, pairs};
 use crate::resume::Framework;
-use crate::rules::RuleSet;
+use crate::rules::{Finding, RuleSet};
 use crate::run::{Run, clipped};
 use crate::verdict::{Verdict, decide};
 
@@ -100,7 +100,7 @@ pub fn diagnose(mut run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
         row.extend(told.assume.iter().map(|(name, v)| (*name, Some(*v))));
         row
     });
-    let evidence = rules.evaluate_all(&features);
+    let evidence = weigh(rules, &features, &found, &told.assume);
     let replays = pairs(&run, &found);
     let conclude = |n: usize| {
         let (incident, features) = (&found[n], &features[n]);
@@ -140,6 +140,32 @@ pub fn diagnose(mut run: Run, rules: &RuleSet, told: &Told) -> Diagnosis {
         changes,
         cautions,
     }
+}
+
+/// The evidence of each incident. Where the log ends before a feature's window does, evidence that could still turn out
+/// otherwise is unknown.
+fn weigh(
+    rules: &RuleSet,
+    features: &[Row],
+    found: &[Incident],
+    assume: &[(&'static str, Value)],
+) -> Vec<Vec<Finding>> {
+    let mut evidence = rules.evaluate_all(features);
+    let raised = features.iter().zip(found).enumerate();
+    let (which, mut rows): (Vec<usize>, Vec<Row>) = raised
+        .filter_map(|(n, (row, incident))| Some((n, cut::raised(row, incident)?)))
+        .unzip();
+    for row in &mut rows {
+        row.extend(assume.iter().map(|(name, v)| (*name, Some(*v))));
+    }
+    for (n, other) in which.into_iter().zip(rules.evaluate_all(&rows)) {
+        for (finding, other) in evidence[n].iter_mut().zip(other) {
+            if finding.holds != other.holds {
+                (finding.holds, finding.ratio) = (None, 1.0);
+            }
+        }
+    }
+    evidence
 }
 
 /// The data order along each attempt with an incident.

@@ -6,6 +6,7 @@
 mod acute;
 mod attention;
 mod context;
+pub(crate) mod cut;
 mod data;
 mod gradient;
 mod layers;

@@ -78,7 +78,8 @@ pub(super) const FEATURES: &[Feature] = &[
         "ratio",
         "10 to 60 after",
         &["update_norm", "learning_rate"],
-        "upper tenth of update norm over learning rate 10 to 60 steps after the onset, against before the onset",
+        "upper tenth of update norm over learning rate 10 to 60 steps after the onset, against before the onset; of steps \
+         that are still to come the least is assumed",
         u_persist,
     ),
     number(
@@ -204,8 +205,16 @@ fn u_persist(c: &Context<'_>) -> Option<f64> {
     let before = ratio_series(c, from, until);
     let mut after = ratio_series(c, c.onset + 10.0, c.onset + 61.0);
     let level = median_of(&before);
-    (before.len() >= 3 && after.len() >= 3 && level > 0.0)
-        .then(|| quantile(&mut after, 0.9) / level)
+    if before.len() < 3 || after.len() < 3 || level <= 0.0 {
+        return None;
+    }
+    // Of rows that are still to come the least is assumed: this much it will be whatever they hold.
+    let whole = c.incident.waited >= 60;
+    let rows = (50.0 / c.spacing) as usize + 1;
+    if !whole && after.len() < rows {
+        after.resize(rows, 0.0);
+    }
+    Some(quantile(&mut after, 0.9) / level)
 }
 
 /// An update norm above this many times its level is a burst.

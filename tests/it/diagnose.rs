@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use whyspike::diagnosis::{Diagnosed, Diagnosis};
 use whyspike::features::Value;
 use whyspike::rules::CAUSES;
+use whyspike::run::{Attempt, Run};
 use whyspike::verdict::Outcome;
 
 use crate::support::{diagnosed, files, fixture, read, shared};
@@ -260,4 +261,50 @@ fn what_is_not_logged_is_unknown_never_zero() {
             row[f.name]
         );
     }
+}
+
+/// A run up to so many rows of its first attempt after a step.
+fn cut(run: &Run, step: u64, rows: usize) -> Run {
+    let attempt = &run.attempts[0];
+    let end = run.row_at(attempt, step).expect("a row") + rows;
+    let end = end.min(attempt.rows.end);
+    let mut out = Run::default();
+    out.meta = run.meta.clone();
+    out.steps = run.steps[..end].to_vec();
+    out.intervals = run.intervals[..end].to_vec();
+    out.attempts.push(Attempt {
+        rows: 0..end,
+        ..attempt.clone()
+    });
+    let kept: Vec<usize> = (0..end).collect();
+    for (name, column) in run.columns() {
+        out.insert(name, column.take(&kept));
+    }
+    out
+}
+
+/// The morning after may come soon: what is decided from the first rows of an incident is what all of them decide.
+#[test]
+fn no_cause_is_decided_early_that_the_rest_of_the_log_takes_back() {
+    let mut decided = 0;
+    for (folder, cause) in runs() {
+        let whole = diagnose(&folder);
+        let main = main_incident(&whole);
+        if main.incident.attempt > 0 {
+            continue;
+        }
+        let onset = whole.run.steps[main.incident.onset_row];
+        for rows in [1, 3, 8, 15, 25, 45, 80, 120] {
+            let d = diagnosed(cut(&whole.run, onset, rows), "");
+            let near = |x: &&Diagnosed| d.run.steps[x.incident.onset_row].abs_diff(onset) <= 30;
+            let early = d.incidents.iter().rev().find(near);
+            let early = early.and_then(|x| x.verdict.cause.as_deref());
+            decided += usize::from(early.is_some());
+            assert!(
+                early.is_none_or(|e| e == cause),
+                "{cause}: {early:?} after {rows} rows"
+            );
+        }
+    }
+    assert!(decided >= 8, "{decided}");
 }
