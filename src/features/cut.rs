@@ -20,17 +20,18 @@ const TO_THE_PEAK: [&str; 6] = [
     "u_per_lr_growth",
     "lr_rise_in_peak",
 ];
-/// The row with everything that is only known to be at least what it is as large as can be: what holds for both rows, or
-/// for neither, does so whatever the log goes on to show. `None` if no window is cut.
+/// The row with everything that is only known to be at least what it is as large as can be, and no word of a return that
+/// may still come: what holds for both rows, or for neither, does so whatever the log goes on to show. `None` if no window is cut.
 pub(crate) fn raised(row: &Row, incident: &Incident) -> Option<Row> {
     const FAR: f64 = 1e12;
     let cut = WINDOWS.iter().filter(|(_, steps)| incident.waited < *steps);
     let mut names: Vec<&str> = cut.map(|(name, _)| *name).collect();
-    if incident.return_row.is_none() && incident.waited < TRANSIENT_STEPS {
+    let may_return = incident.return_row.is_none() && incident.waited < TRANSIENT_STEPS;
+    if may_return {
         names.extend(TO_THE_PEAK);
     }
     let mut out = row.clone();
-    let mut any = false;
+    let mut any = may_return && out.insert("returned", None).flatten().is_some();
     for (name, value) in &mut out {
         if let Some(Value::Number(v)) = value
             && names.contains(name)
@@ -96,9 +97,9 @@ mod tests {
             let higher = |name: &&str| raised[name] != row[name];
             row.keys().copied().filter(|n| higher(n)).collect()
         };
-        assert_eq!(open(10, false), ["attn_growth", "rise_time"]);
+        assert_eq!(open(10, false), ["attn_growth", "returned", "rise_time"]);
         assert_eq!(open(10, true), ["attn_growth"], "its peak is known");
-        assert_eq!(open(59, false), ["attn_growth", "rise_time"]);
+        assert_eq!(open(59, false), ["attn_growth", "returned", "rise_time"]);
         assert!(open(60, false).is_empty());
         assert!(raised(&row, &incident(200, false)).is_none());
     }
