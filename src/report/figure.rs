@@ -116,7 +116,12 @@ impl Panel {
     }
 
     /// About so many round values for the axis, in order.
+    ///
+    /// A panel without a finite value has none: its height would be made up.
     pub fn ticks(&self, count: usize) -> Vec<Tick> {
+        if self.series.iter().all(|s| s.curve.pieces.is_empty()) {
+            return Vec::new();
+        }
         match self.scale {
             Scale::Linear => ticks::linear(self.low, self.high, count),
             Scale::Log => ticks::log(self.low, self.high, count),
@@ -184,7 +189,8 @@ pub fn incident_within(
     } else {
         chosen(&d.run, signals, &paths, (from, to), columns)
     };
-    for panel in &mut out.panels {
+    let drawn = |p: &&mut Panel| p.series.iter().any(|s| !s.curve.pieces.is_empty());
+    for panel in out.panels.iter_mut().filter(drawn) {
         panel.band = level::band(&d.run, &x.incident, &panel.signal, (from, to));
         choice::fit(panel);
     }

@@ -27,13 +27,9 @@ pub fn render(d: &Diagnosis) -> String {
 /// The whole report with or without a chart of each incident.
 pub fn render_with_charts(d: &Diagnosis, charts: bool) -> String {
     let source = d.run.meta.sources.first().map_or("-", String::as_str);
-    let found = match d.incidents.len() {
-        0 => "no incident".to_owned(),
-        1 => "1 incident".to_owned(),
-        n => format!("{n} incidents"),
-    };
     let mut out = format!(
-        "## whyspike: {found} in {}\n\n{}\n",
+        "## whyspike: {} in {}\n\n{}\n",
+        words::found(d),
         code(source),
         escaped(&words::run(d))
     );
@@ -58,9 +54,9 @@ fn overview(out: &mut String, d: &Diagnosis) {
         let (cause, act) = match x.same_as {
             Some(id) => (
                 format!("incident {id} met again by attempt {}", i.attempt),
-                "-",
+                "-".to_owned(),
             ),
-            None => (in_short(x), words::action(x.plan.action)),
+            None => (in_short(x), words::advice(&x.plan)),
         };
         let _ = writeln!(
             out,

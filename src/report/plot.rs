@@ -70,12 +70,7 @@ pub fn columns(look: &Look) -> usize {
 
 /// What a picture of the whole run is called.
 pub fn caption(d: &Diagnosis) -> String {
-    let found = match d.incidents.len() {
-        0 => "no incident".to_owned(),
-        1 => "1 incident".to_owned(),
-        n => format!("{n} incidents"),
-    };
-    format!("{}: {found}", name(d))
+    format!("{}: {}", name(d), words::found(d))
 }
 
 /// The last part of the path of the log.

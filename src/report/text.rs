@@ -190,14 +190,13 @@ fn plan(out: &mut Page, p: &Plan, whole: bool) {
         "do",
         &format!("{}: {}", words::action(p.action), p.why),
     );
-    let acts = matches!(p.action, Action::Rollback | Action::RollbackAndSkip);
+    let acts = words::acts(p);
     if let Some(r) = &p.rollback {
         let lead = if acts { "back to" } else { "way back" };
         let text = words::back(r);
         labelled(out, lead, &text);
     }
-    // Without a way back and nothing to do, the rest of the plan is of no use to the reader.
-    if !whole && !acts && p.rollback.is_none() {
+    if !whole && !words::goes_on(p) {
         return;
     }
     skip(out, p);

@@ -1,9 +1,9 @@
 //! Sentences that several renderers share.
 
-use crate::detect::{Incident, Over, Shape};
+use crate::detect::{Incident, Kind, Over, Shape};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value;
-use crate::plan::{Action, Health, Rollback, Skip};
+use crate::plan::{Action, Health, Plan, Rollback, Skip};
 use crate::replay::{Data, Replay, SAME};
 use crate::rules::Finding;
 use crate::run::DataLoss;
@@ -49,6 +49,20 @@ pub(super) fn lost(loss: &DataLoss) -> String {
 
 /// What is said where the level of any incident rests on few rows.
 pub(super) const FEW_ROWS: &str = "with few rows before it, the noise of the loss leans on that of a healthy run: about 1 % of its level";
+
+/// How many incidents there are, and how many of them are met again.
+pub(super) fn found(d: &Diagnosis) -> String {
+    let again = d.incidents.iter().filter(|x| x.same_as.is_some()).count();
+    let own = match d.incidents.len() - again {
+        0 => "no incident".to_owned(),
+        1 => "1 incident".to_owned(),
+        n => format!("{n} incidents"),
+    };
+    match again {
+        0 => own,
+        n => format!("{own}, and {n} met again"),
+    }
+}
 
 /// An incident in a few words.
 pub(super) fn title(x: &Diagnosed) -> String {
@@ -195,8 +209,10 @@ pub(super) fn when(d: &Diagnosis, x: &Diagnosed) -> String {
         Some(row) => format!("back at {}", step(row)),
         None => format!("not back after {} steps", i.waited),
     });
+    // Of a loss that is no number and did not come back, what is left is no number either.
+    let measured = i.kind != Kind::NonFinite || i.return_row.is_some();
     if let (Some(left), "loss", Shape::Recoverable | Shape::Divergent | Shape::LevelShift) =
-        (i.residual, i.signal, i.shape)
+        (i.residual.filter(|_| measured), i.signal, i.shape)
     {
         parts.push(format!(
             "{:+.4} ± {:.4} of it left",
@@ -267,6 +283,42 @@ pub(super) fn action(a: Action) -> &'static str {
         Action::Rollback => "go back",
         Action::RollbackAndSkip => "go back and skip",
         Action::Stop => "stop",
+    }
+}
+
+/// Whether a plan advises to go back.
+pub(super) fn acts(p: &Plan) -> bool {
+    matches!(p.action, Action::Rollback | Action::RollbackAndSkip)
+}
+
+/// Whether there is more to a plan than its advice: without a way back and nothing to do, the rest is of no use.
+pub(super) fn goes_on(p: &Plan) -> bool {
+    acts(p) || p.rollback.is_some()
+}
+
+/// The advice with where to: enough for a table.
+pub(super) fn advice(p: &Plan) -> String {
+    let action = action(p.action);
+    match (p.action, &p.rollback) {
+        (Action::Rollback, Some(to)) => format!("{action} to {}", to.step),
+        (Action::RollbackAndSkip, Some(to)) => {
+            let batches = p.skip.as_ref().map_or(String::new(), |s| {
+                let many = if s.batches == 1 { "" } else { "es" };
+                format!(" {} batch{many}", s.batches)
+            });
+            format!("go back to {} and skip{batches}", to.step)
+        }
+        _ => action.to_owned(),
+    }
+}
+
+/// How far an incident was from its level at its peak.
+pub(super) fn size(i: &Incident) -> Option<String> {
+    match (i.signal, i.peak) {
+        ("loss", _) if i.kind == Kind::NonFinite => Some("not finite".to_owned()),
+        ("loss", _) => i.excess.map(|by| format!("{by:+.4}")),
+        (_, Some(peak)) => Some(format!("{:.0} times", peak / i.level.value)),
+        _ => None,
     }
 }
 

@@ -175,6 +175,33 @@ await open('layers', {}, async (page) => {
   assert.match(await map.getAttribute('transform'), /scale\(2 1\)/);
 });
 
+// Every sign has its own place, however narrow the page is and however far it is zoomed into.
+for (const width of WIDTHS) {
+  await open('learning-rate', { viewport: { width, height: 900 } }, async (page) => {
+    const apart = async () => {
+      const boxes = await page.locator('#run .strip .sign:visible').evaluateAll((all) => all.map((e) => e.getBoundingClientRect().toJSON()));
+      for (const [n, a] of boxes.entries()) {
+        for (const b of boxes.slice(n + 1)) {
+          assert.ok(a.right <= b.left || b.right <= a.left || Math.abs(a.top - b.top) > 10, `signs overlap at ${width}`);
+        }
+      }
+      return boxes.length;
+    };
+    assert.ok(await apart() >= 6, 'five incidents and an attempt');
+    const stack = page.locator('#run');
+    await stack.getByRole('button', { name: 'Zoom in' }).click();
+    await stack.getByRole('button', { name: 'Later steps' }).click();
+    await stack.getByRole('button', { name: 'Later steps' }).click();
+    assert.ok(await apart() >= 6, 'they are there when they are near');
+  });
+}
+
+// On a telephone one need not scroll sideways to see why and what to do.
+await open('attention-logit', { viewport: { width: 380, height: 800 } }, async (page) => {
+  const box = await page.locator('#answer td', { hasText: 'go back to' }).first().boundingBox();
+  assert.ok(box.x + box.width <= 380 && box.y + box.height <= 800, 'the advice is on the first screen');
+});
+
 // The command is copied, and evidence leads to its panel.
 await open('bad-data', { permissions: ['clipboard-read', 'clipboard-write'] }, async (page) => {
   const command = await page.locator('#i1-command').textContent();

@@ -103,7 +103,7 @@ fn an_overview_as_svg() {
     );
     let texts = texts(&svg);
     for text in [
-        "log.jsonl.gz: 2 incidents",
+        "log.jsonl.gz: 1 incident, and 1 met again",
         "Loss (nats per token), log scale",
         "Gradient norm, log scale",
         "Learning rate",
@@ -328,5 +328,19 @@ proptest! {
             prop_assert!(!text::render(&d, layout).is_empty());
         }
         prop_assert!(!markdown::render(&d).is_empty());
+    }
+}
+
+#[test]
+fn corners_of_a_schedule_and_what_a_curve_belongs_to_are_in_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["--incident", "1", "--checkpoint-steps", KEPT];
+    let svg = String::from_utf8(drawn(&folder, "i.svg", &args)).unwrap();
+    let texts = texts(&svg);
+    assert!(texts.iter().any(|t| t == "attempt of the incident"));
+    let whole = String::from_utf8(drawn(&folder, "run.svg", &[])).unwrap();
+    let whole = self::texts(&whole);
+    for said in ["the run", "schedule bends or jumps"] {
+        assert!(whole.iter().any(|t| t == said), "{said} in {whole:?}");
     }
 }

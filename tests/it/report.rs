@@ -252,6 +252,77 @@ fn odd_runs_are_drawn() {
 }
 
 #[test]
+fn the_first_table_says_how_far_why_and_where_to() {
+    let all = bundled();
+    let d = &all[0].1;
+    let page = html::render(d);
+    let answer = between(&page, "id=\"answer\"", "</section>");
+    let x = &d.incidents[0];
+    let back = x.plan.rollback.as_ref().unwrap().step;
+    let by = x.incident.excess.unwrap();
+    assert!(answer.contains(&format!("<td>go back to {back}</td>")));
+    assert!(answer.contains(&format!(">{by:+.4}</td>")));
+    let markdown = whyspike::report::markdown::render(d);
+    assert!(markdown.contains(&format!("| go back to {back} |")));
+}
+
+#[test]
+fn every_incident_that_a_legend_names_has_a_sign() {
+    let all = bundled();
+    let d = &all[4].1;
+    assert_eq!(d.incidents.len(), 5, "all begin at one step");
+    let page = html::render(d);
+    let strip = between(&page, "<div class=\"strip\"", "</div>");
+    for x in &d.incidents {
+        let sign = format!("{}</span>", x.id);
+        let sign = strip.split("<span ").find(|s| s.ends_with(&sign)).unwrap();
+        assert!(sign.contains("incident") && !sign.contains(" hidden"));
+    }
+}
+
+#[test]
+fn a_picture_promises_no_more_than_the_text() {
+    let (_, bloom) = bundled().pop().unwrap();
+    let x = &bloom.incidents[0];
+    assert!(x.incident.return_is_bound && x.plan.skip.is_some() && x.plan.rollback.is_none());
+    let page = html::render(&bloom);
+    let legend = between(section(&page, x), "class=\"legend\"", "</ul>");
+    assert!(legend.contains("back 31250 at the latest"), "{legend}");
+    assert!(
+        !legend.contains("skip"),
+        "a skip that no text tells of: {legend}"
+    );
+}
+
+#[test]
+fn a_row_without_neighbours_is_a_dot() {
+    let mut curve = Curve::of_loss((0..50).map(|i| 2.0 - 0.001 * f64::from(i)));
+    curve.steps = (0..50).map(|s| if s < 49 { s } else { 500 }).collect();
+    let page = html::render(&diagnosed(curve.run(), ""));
+    let panel = between(&page, "id=\"run-loss\"", "</figure>");
+    let dot = between(panel, "class=\"alone value\" data-s=\"0\" d=\"", "\"");
+    assert_eq!(dot.matches("h0").count(), 1, "{dot}");
+}
+
+#[test]
+fn what_was_never_finite_has_no_level_and_no_scale() {
+    let d = diagnosed(Curve::of_loss((0..300).map(|_| f64::NAN)).run(), "");
+    let page = html::render(&d);
+    let panel = between(&page, "id=\"i1-loss\"", "</figure>");
+    assert!(panel.contains("class=\"off value\"") && !panel.contains("class=\"band\""));
+    let values = between(panel, "class=\"values\"", "</div>");
+    assert!(!values.contains("<span"), "{values}");
+
+    let mut broken = Curve::of_loss((0..400).map(|i| 2.0 + 0.01 * f64::from(i % 7)));
+    (300..400).for_each(|row| broken.column("loss")[row] = Some(f64::NAN));
+    let text = html::render(&diagnosed(broken.run(), ""));
+    assert!(
+        text.contains("not back") && !text.contains("of it left"),
+        "{text}"
+    );
+}
+
+#[test]
 fn attempts_are_branches() {
     let mut noise = Noise::new(9);
     let mut first = Curve::of_loss((0..700).map(|_| 2.0 + 0.01 * noise.normal()));

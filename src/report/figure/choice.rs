@@ -7,6 +7,7 @@ use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::report::figure::paths::Paths;
 use crate::report::figure::reduce::{Grid, reduce};
 use crate::report::figure::{Panel, Role, Scale, Series, bounds, knots};
+use crate::report::words::goes_on;
 use crate::run::{Column, Run};
 use crate::signal::signal;
 
@@ -34,6 +35,8 @@ const MORE: [&str; 6] = [
 const STEPPED: [&str; 3] = ["learning_rate", "loss_scale", "global_batch_size"];
 /// From this ratio of the highest to the lowest value on, a curve is drawn on a logarithmic scale.
 const WIDE: f64 = 8.0;
+/// The same of a loss: an untrained model's would leave no room for the spikes of a trained one.
+const WIDE_LOSS: f64 = 4.0;
 /// Empty room above and below the curves, as a share of the height.
 const ROOM: f64 = 0.06;
 
@@ -61,7 +64,8 @@ pub fn window(d: &Diagnosis, x: &Diagnosed) -> (u64, u64) {
         let away = at(i.end_row.saturating_sub(1)).unwrap_or(end);
         end = end.max(away.min(onset.saturating_add(HORIZON_STEPS)));
     }
-    if let Some((_, b)) = x.plan.skip.as_ref().and_then(|s| s.steps.last()) {
+    let skip = x.plan.skip.as_ref().filter(|_| goes_on(&x.plan));
+    if let Some((_, b)) = skip.and_then(|s| s.steps.last()) {
         end = end.max((*b).min(onset.saturating_add(HORIZON_STEPS)));
     }
     let around = (LEAST_ROWS * spacing).max((end.saturating_sub(onset)) / 2);
@@ -159,6 +163,7 @@ fn scale(name: &str, values: impl Iterator<Item = f64>) -> Scale {
     let wide = match name {
         "grad_norm" | "loss_scale" => 1.0,
         "global_batch_size" => 1000.0,
+        "loss" => WIDE_LOSS,
         _ => WIDE,
     };
     if high / low >= wide {

@@ -58,16 +58,18 @@ fn corners(rows: &[(u64, f64)]) -> Vec<Knot> {
             }
         }
     }
-    // Rounded to the digits that are printed, a curve is a stair: where bends are many, they are its steps.
+    // Rounded to the digits that are printed, a curve is a stair: where bends are many, they are its steps. All are
+    // counted, also those beside a larger one: few steps of a stair are larger than their neighbours.
     let bent: Vec<usize> = (0..bends.len())
-        .filter(|n| bends[*n].abs() > sharp && is_peak(&bends, *n))
+        .filter(|n| bends[*n].abs() > sharp)
         .collect();
     let stair = if bent.len() > MOST {
         SHARP * usual(bent.iter().map(|n| bends[*n]))
     } else {
         0.0
     };
-    for n in bent.into_iter().filter(|n| bends[*n].abs() > stair) {
+    let corner = |n: &usize| bends[*n].abs() > stair && is_peak(&bends, *n);
+    for n in bent.into_iter().filter(corner) {
         let (step, value) = rows[n + 1];
         let knot = Knot {
             step,
@@ -115,4 +117,32 @@ fn is_peak(bends: &[f64], n: usize) -> bool {
         let (mine, other) = (bends[n].abs(), bends[m].abs());
         m == n || mine > other || (mine >= other && n < m)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::corners;
+
+    #[test]
+    fn rounding_is_no_corner() {
+        // Flat, then down in a straight line, printed with five digits.
+        let rate = |s: u64| 3e-3 - 1.587_6e-5 * s.saturating_sub(700) as f64;
+        let rounded = |v: f64| format!("{v:.4e}").parse::<f64>().unwrap();
+        let rows: Vec<(u64, f64)> = (600..860)
+            .step_by(2)
+            .map(|s| (s, rounded(rate(s))))
+            .collect();
+        let steps: Vec<u64> = corners(&rows).iter().map(|k| k.step).collect();
+        assert_eq!(steps, [700]);
+    }
+
+    #[test]
+    fn round_numbers_have_corners() {
+        let rows: Vec<(u64, f64)> = (1..400)
+            .step_by(2)
+            .map(|s| (s, f64::from((s as u32).div_ceil(2).min(30)) / 10_000.0))
+            .collect();
+        let steps: Vec<u64> = corners(&rows).iter().map(|k| k.step).collect();
+        assert_eq!(steps, [59]);
+    }
 }

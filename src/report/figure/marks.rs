@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::report::figure::reduce::Grid;
-use crate::report::words::span;
+use crate::report::words::{goes_on, span};
 
 /// Something at a step, or between two.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,12 +120,18 @@ pub(super) fn of_incident(
     if i.signal == "loss" {
         point(MarkKind::GradReturn, i.grad_return_row);
     }
+    if i.return_is_bound {
+        let back = out.iter_mut().filter(|m| m.kind == MarkKind::Return);
+        back.for_each(|m| m.label.push_str(" at the latest"));
+    }
     if let Some(back) = &x.plan.rollback {
         out.retain(|m| m.kind != MarkKind::Checkpoint || m.count > 1 || m.from != back.step);
         let label = format!("way back: checkpoint {}", back.step);
         out.push(mark(MarkKind::Chosen, back.step, back.step, label));
     }
-    for (a, b) in x.plan.skip.iter().flat_map(|s| &s.steps) {
+    // What no renderer tells of is not drawn.
+    let skip = x.plan.skip.iter().filter(|_| goes_on(&x.plan));
+    for (a, b) in skip.flat_map(|s| &s.steps) {
         let label = format!("skip {}", span(*a, *b));
         out.push(mark(MarkKind::Skip, *a, *b, label));
     }
@@ -190,6 +196,7 @@ fn timeline(d: &Diagnosis, from: u64, to: u64, columns: usize) -> Vec<Mark> {
 /// The marks that touch the axis, in order.
 fn sorted(mut marks: Vec<Mark>, from: u64, to: u64) -> Vec<Mark> {
     marks.retain(|m| m.to >= from && m.from <= to);
-    marks.sort_by(|a, b| (a.from, a.kind, a.to, &a.label).cmp(&(b.from, b.kind, b.to, &b.label)));
+    let order = |m: &Mark| (m.from, m.kind, m.incident, m.to);
+    marks.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.label.cmp(&b.label)));
     marks
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::figure::{Band, Curve, Figure, Panel};
+use crate::report::figure::{Band, Curve, Figure, Panel, Point};
 use crate::report::html::plot::{HIGH, WIDE, coordinate, role};
 
 /// Everything that is drawn of a panel besides its heat map; the line that counts lies over the branches.
@@ -17,6 +17,7 @@ pub(super) fn draw(out: &mut String, f: &Figure, panel: &Panel) {
             out,
             "<path class=\"line {role}\" data-s=\"{n}\" d=\"{d}\"/>"
         );
+        alone(out, f, panel, n, role, &s.curve);
         off(out, f, n, role, &s.curve);
     }
     knots(out, f, panel);
@@ -43,15 +44,12 @@ fn band(out: &mut String, f: &Figure, panel: &Panel, b: &Band) {
     );
 }
 
-/// The pieces of a curve; a single point is a line of no length, which round ends make a dot.
+/// The pieces of a curve that have a length.
 fn path(f: &Figure, panel: &Panel, curve: &Curve) -> String {
     let mut d = String::new();
-    for piece in &curve.pieces {
-        let mut last = String::new();
+    for piece in curve.pieces.iter().filter(|p| p.len() > 1) {
         for (n, p) in piece.iter().enumerate() {
-            let h = panel.height(p.value).unwrap_or(0.0);
-            let x = coordinate(f.place(p.step) * WIDE);
-            let y = coordinate((1.0 - h) * HIGH);
+            let (x, y) = place(f, panel, p);
             if n == 0 {
                 let _ = write!(d, "M{x} {y}");
             } else if panel.stepped {
@@ -59,13 +57,31 @@ fn path(f: &Figure, panel: &Panel, curve: &Curve) -> String {
             } else {
                 let _ = write!(d, "L{x} {y}");
             }
-            last = x;
-        }
-        if piece.len() == 1 {
-            let _ = write!(d, "H{last}");
         }
     }
     d
+}
+
+fn place(f: &Figure, panel: &Panel, p: &Point) -> (String, String) {
+    let h = panel.height(p.value).unwrap_or(0.0);
+    (
+        coordinate(f.place(p.step) * WIDE),
+        coordinate((1.0 - h) * HIGH),
+    )
+}
+
+/// Rows without a neighbour: lines of no length, which round ends make dots.
+fn alone(out: &mut String, f: &Figure, panel: &Panel, n: usize, role: &str, curve: &Curve) {
+    let alone = curve.pieces.iter().filter(|p| p.len() == 1).flatten();
+    let mut d = String::new();
+    for p in alone {
+        let (x, y) = place(f, panel, p);
+        let _ = write!(d, "M{x} {y}h0");
+    }
+    let _ = write!(
+        out,
+        "<path class=\"alone {role}\" data-s=\"{n}\" d=\"{d}\"/>"
+    );
 }
 
 /// Marks of values without a height: crosses at the edge where they belong.

@@ -9,7 +9,7 @@ use crate::report::html::plot::role;
 use crate::report::words::span;
 
 /// Attempts and incidents that a legend names.
-const MOST_NAMED: usize = 6;
+pub(super) const MOST_NAMED: usize = 6;
 
 /// What signs, lines and areas mean, with their steps.
 pub(super) fn list(out: &mut String, f: &Figure) {

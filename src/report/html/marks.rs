@@ -4,10 +4,16 @@ use std::fmt::Write;
 
 use crate::report::figure::{Figure, Mark, MarkKind};
 use crate::report::html::escape::esc;
+use crate::report::html::legend::MOST_NAMED;
 use crate::report::html::plot::{HIGH, WIDE, coordinate, percent};
 
 /// Attempts that have signs and lines.
 const MOST_LINES: usize = 40;
+/// Signs on the page: of more, the first.
+const MOST_SIGNS: usize = 400;
+/// Rows of signs, and of so many incidents that a legend does not name them.
+const LANES: usize = 7;
+const FEW_LANES: usize = 3;
 
 /// The sign of a mark: its shape tells as much as its colour.
 pub(super) fn sign(kind: MarkKind) -> &'static str {
@@ -39,32 +45,41 @@ pub(super) fn class(kind: MarkKind) -> &'static str {
     }
 }
 
-/// The signs of the marks above the panels.
+/// The signs of the marks above the panels. What has no room is hidden: the script shows it when it has.
 pub(super) fn strip(out: &mut String, f: &Figure) {
     let mut signs = String::new();
-    let mut lanes = Lanes::default();
+    let incidents = f.marks.iter().filter(|m| m.kind == MarkKind::Incident);
+    let most = if incidents.count() > MOST_NAMED {
+        FEW_LANES
+    } else {
+        LANES
+    };
+    let mut lanes = Lanes {
+        ends: Vec::new(),
+        most,
+    };
     let curtain = curtain(f);
     let signed = f.marks.iter().filter(|m| match m.kind {
         MarkKind::Checkpoint => false,
         MarkKind::Attempt => !curtain,
         _ => true,
     });
-    for m in signed {
+    for m in signed.take(MOST_SIGNS) {
         let number = m.incident.filter(|_| m.kind == MarkKind::Incident);
         let number = number.map(|n| n.to_string());
         let text = number.as_deref().unwrap_or(sign(m.kind));
-        let place = f.place(middle(f, m));
+        let place = f.place(anchor(f, m));
         // Of very many incidents and attempts only so many have a sign as there is room for.
         let many = matches!(m.kind, MarkKind::Incident | MarkKind::Attempt);
-        let Some(lane) = lanes.take(place, text.chars().count(), !many) else {
-            continue;
-        };
+        let lane = lanes.take(place, text.chars().count(), !many);
+        let hidden = if lane.is_none() { " hidden" } else { "" };
+        let must = if many { "" } else { " data-must" };
         let _ = write!(
             signs,
-            "<span class=\"sign {}\" style=\"left:{}%;top:{:.1}rem\" data-from=\"{}\" data-to=\"{}\" title=\"{}\">{text}</span>",
+            "<span class=\"sign {}\"{hidden}{must} style=\"left:{}%;top:{:.1}rem\" data-from=\"{}\" data-to=\"{}\" title=\"{}\">{text}</span>",
             class(m.kind),
             percent(place),
-            1.1 * lane as f64,
+            1.1 * lane.unwrap_or(0) as f64,
             m.from,
             m.to,
             esc(&m.label),
@@ -72,7 +87,7 @@ pub(super) fn strip(out: &mut String, f: &Figure) {
     }
     let _ = writeln!(
         out,
-        "<div class=\"strip\" style=\"height:{:.1}rem\" aria-hidden=\"true\">{signs}</div>",
+        "<div class=\"strip\" style=\"height:{:.1}rem\" data-lanes=\"{most}\" aria-hidden=\"true\">{signs}</div>",
         1.1 * lanes.ends.len().max(1) as f64 + 0.1
     );
     rug(out, f);
@@ -85,24 +100,23 @@ fn curtain(f: &Figure) -> bool {
 }
 
 /// Rows of signs above the panels, each with the place at which it is taken up to.
-#[derive(Default)]
 struct Lanes {
     ends: Vec<f64>,
+    most: usize,
 }
 
 impl Lanes {
     /// The first row in which a sign of so many characters has room. Where none has, what must be shown overlaps.
     fn take(&mut self, place: f64, characters: usize, must: bool) -> Option<usize> {
-        const MOST: usize = 3;
         let half = 0.006 * characters as f64 + 0.004;
         let free = self.ends.iter().position(|end| *end <= place - half);
         let lane = match free {
             Some(lane) => lane,
-            None if self.ends.len() < MOST => {
+            None if self.ends.len() < self.most => {
                 self.ends.push(0.0);
                 self.ends.len() - 1
             }
-            None if must => MOST - 1,
+            None if must => self.most - 1,
             None => return None,
         };
         self.ends[lane] = place + half;
@@ -127,8 +141,11 @@ fn rug(out: &mut String, f: &Figure) {
     out.push_str("\"/></g></svg></div>\n");
 }
 
-/// The middle of what shows of a mark.
-fn middle(f: &Figure, m: &Mark) -> u64 {
+/// Where the sign of a mark stands: an incident's where it begins, others in the middle of what shows of them.
+fn anchor(f: &Figure, m: &Mark) -> u64 {
+    if m.kind == MarkKind::Incident {
+        return m.from.max(f.from);
+    }
     let (a, b) = (m.from.max(f.from), m.to.min(f.to));
     a + b.saturating_sub(a) / 2
 }

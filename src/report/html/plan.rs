@@ -24,44 +24,43 @@ fn rows(out: &mut String, label: &str, texts: &[String]) {
     out.push_str("</div>\n");
 }
 
-fn acts(p: &Plan) -> bool {
-    matches!(p.action, Action::Rollback | Action::RollbackAndSkip)
-}
-
-/// Whether there is more to a plan than its advice.
-fn goes_on(p: &Plan) -> bool {
-    acts(p) || p.rollback.is_some()
-}
-
 /// The advice and what carries it out, as rows of answers.
 pub(super) fn answers(out: &mut String, p: &Plan) {
     let advice = format!("{}: {}", words::action(p.action), p.why);
     row(out, "Do", &advice);
     if let Some(r) = &p.rollback {
-        let label = if acts(p) { "Back to" } else { "Way back" };
+        let label = if words::acts(p) {
+            "Back to"
+        } else {
+            "Way back"
+        };
         row(out, label, &words::back(r));
     }
-    if !goes_on(p) {
+    if !words::goes_on(p) {
         return;
     }
     if let Some(k) = &p.skip {
         row(out, "Skip", &words::skip(k));
     }
-    if acts(p) {
+    if words::acts(p) {
         rows(out, "Change", &p.change);
     }
 }
 
 /// The command to copy, and what to know before typing it.
 pub(super) fn command(out: &mut String, p: &Plan, name: &str) {
-    let Some(resume) = p.resume.as_ref().filter(|_| goes_on(p)) else {
+    let Some(resume) = p.resume.as_ref().filter(|_| words::goes_on(p)) else {
         return;
     };
     let Some(command) = &resume.command else {
         caveats(out, &resume.caveats);
         return;
     };
-    let title = if acts(p) { "Type" } else { "To go back, type" };
+    let title = if words::acts(p) {
+        "Type"
+    } else {
+        "To go back, type"
+    };
     let _ = writeln!(
         out,
         "<h3>{title}</h3>\n<div class=\"command\"><pre id=\"{name}-command\" tabindex=\"0\"><code>{}</code></pre>\
@@ -120,7 +119,7 @@ pub(super) fn candidates(out: &mut String, p: &Plan, id: usize) {
 /// What waiting, going back and stopping cost.
 pub(super) fn costs(out: &mut String, p: &Plan) {
     let lines = cost::lines(p);
-    let told = acts(p) || matches!(p.action, Action::Wait | Action::Stop);
+    let told = words::acts(p) || matches!(p.action, Action::Wait | Action::Stop);
     if lines.len() < 2 || !told {
         return;
     }

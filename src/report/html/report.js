@@ -98,6 +98,7 @@
       element.classList.add('live');
       this.controls();
       this.pointer();
+      this.signs();
     }
 
     controls() {
@@ -251,7 +252,9 @@
       const x = (s) => short(this.x(s) * WIDE, 2);
       const set = (name, d) => { const e = p.svg.querySelector(name); if (e) e.setAttribute('d', d); };
       data.series.forEach((s, n) => {
-        set(`.line[data-s="${n}"]`, s.pieces.map((piece) => this.piece(piece, data.stepped, x, y)).join(''));
+        set(`.line[data-s="${n}"]`, s.pieces.filter((piece) => piece.steps.length > 1).map((piece) => this.piece(piece, data.stepped, x, y)).join(''));
+        const alone = s.pieces.filter(({ steps: [step], steps }) => steps.length === 1 && step >= this.a && step <= this.b);
+        set(`.alone[data-s="${n}"]`, alone.map((piece) => `M${x(piece.steps[0])} ${y(piece.values[0])}h0`).join(''));
         const off = s.off.filter((o) => o[1] >= this.a && o[0] <= this.b);
         set(`.off[data-s="${n}"]`, off.map((o) => `M${x(o[0])} ${o[4] ? 0 : HIGH - 14}v14`).join(''));
       });
@@ -262,7 +265,7 @@
         set('.level', `M${data.band.map((b) => at(b, 1)).join('L')}`);
       }
       set('.knot', data.knots.map((k) => `M${x(k[0])} ${y(k[1])}h0`).join(''));
-      const ticks = (data.log ? log : linear)(low, high, 4);
+      const ticks = data.series.some((s) => s.pieces.length) ? (data.log ? log : linear)(low, high, 4) : [];
       set('.grid', ticks.map((t) => `M0 ${y(t[0])}h${WIDE}`).join(''));
       p.values.replaceChildren(...ticks.map((t) => {
         const e = make('span', '');
@@ -294,12 +297,33 @@
         kinds[kind] = (kinds[kind] || '') + (area ? `M${at} 0h${width}v${HIGH}h-${width}z` : `M${at} 0v${HIGH}`);
       }
       for (const path of this.element.querySelectorAll('.mark')) path.setAttribute('d', kinds[path.classList[1]] || '');
-      const signs = this.element.querySelectorAll('.strip .sign');
-      signs.forEach((e) => {
+      this.signs();
+    }
+
+    // Signs in rows, so that none hides another; what has no room is hidden unless it must be seen.
+    signs() {
+      const strip = this.element.querySelector('.strip'), wide = strip.clientWidth, most = Number(strip.dataset.lanes);
+      const all = [...strip.children].map((e) => {
         const [a, b] = [this.x(Number(e.dataset.from)), this.x(Number(e.dataset.to))];
         e.hidden = b < 0 || a > 1;
-        e.style.left = `${50 * (Math.max(0, a) + Math.min(1, b))}%`;
-      });
+        const end = e.classList.contains('incident') ? Math.max(0, a) : Math.min(1, b);
+        return { e, place: (Math.max(0, a) + end) / 2 };
+      }).filter((s) => !s.e.hidden).sort((s, t) => s.place - t.place);
+      for (const s of all) s.half = s.e.offsetWidth / 2 + 3;
+      const ends = [];
+      for (const { e, place, half } of all) {
+        let lane = ends.findIndex((end) => end <= place * wide - half);
+        if (lane < 0 && ends.length < most) lane = ends.length;
+        if (lane < 0 && 'must' in e.dataset) lane = most - 1;
+        e.hidden = lane < 0;
+        if (e.hidden) continue;
+        ends[lane] = place * wide + half;
+        e.style.left = `${100 * place}%`;
+        e.style.top = `${short(1.1 * lane, 1)}rem`;
+      }
+      // It does not shrink while one zooms: what is below would move away from under the pointer.
+      this.lanes = Math.max(this.lanes || 1, ends.length);
+      strip.style.height = `${short(1.1 * this.lanes + 0.1, 1)}rem`;
     }
 
     axis() {
@@ -413,6 +437,8 @@
       if (navigator.clipboard) navigator.clipboard.writeText(source.textContent).then(done, select); else select();
     });
   });
+
+  addEventListener('resize', () => stacks.forEach((s) => { s.lanes = 0; s.signs(); }));
 
   // On paper everything is to be seen.
   addEventListener('beforeprint', () => {

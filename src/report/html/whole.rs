@@ -15,6 +15,8 @@ use crate::verdict::Outcome;
 const MOST_INCIDENTS: usize = 200;
 /// More incidents than this are folded away, but for those that are drawn.
 const MOST_ROWS: usize = 15;
+/// More links to incidents than this are numbers.
+const MOST_WORDS: usize = 6;
 /// Attempts in the table, replays, changes, warnings and losses of data that are listed.
 const MOST_ATTEMPTS: usize = 100;
 /// Attempts that have a bar in a lane of their own, and lanes.
@@ -34,12 +36,14 @@ pub(super) fn top(out: &mut String, d: &Diagnosis, drawn: &[&Diagnosed]) {
     out.push_str(
         "<nav aria-label=\"Sections\"><ul><li><a href=\"#overview\">The whole run</a></li>",
     );
-    for x in drawn {
-        let _ = write!(
-            out,
-            "<li><a href=\"#incident-{0}\">Incident {0}</a></li>",
-            x.id
-        );
+    for (n, x) in drawn.iter().enumerate() {
+        // Of many the word would push the last ones out of sight.
+        let link = if n > 0 && drawn.len() > MOST_WORDS {
+            format!(" aria-label=\"Incident {0}\">{0}", x.id)
+        } else {
+            format!(">Incident {}", x.id)
+        };
+        let _ = write!(out, "<li><a href=\"#incident-{}\"{link}</a></li>", x.id);
     }
     out.push_str("<li><a href=\"#notes\">The log</a></li></ul></nav>\n");
 }
@@ -60,7 +64,7 @@ pub(super) fn answer(
         );
         return;
     }
-    let _ = writeln!(out, "<h2 id=\"answer-h\">{}</h2>", headline(d));
+    let _ = writeln!(out, "<h2 id=\"answer-h\">{}</h2>", words::found(d));
     let all: Vec<&Diagnosed> = d.incidents.iter().take(MOST_INCIDENTS).collect();
     if d.incidents.len() <= MOST_ROWS {
         let caption =
@@ -102,28 +106,18 @@ fn table(
 ) {
     let _ = write!(
         out,
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table class=\"broad\">\n\
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\n\
          <caption>{caption}</caption>\n<thead><tr>\
          <th scope=\"col\">Incident</th><th scope=\"col\" class=\"number\">Onset</th>\
-         <th scope=\"col\" class=\"number\">Peak</th><th scope=\"col\" class=\"number\">Back</th>\
-         <th scope=\"col\">Shape</th><th scope=\"col\">Cause</th><th scope=\"col\">Do</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\" class=\"number detail\">Peak</th><th scope=\"col\" class=\"number detail\">Over its level</th>\
+         <th scope=\"col\" class=\"number detail\">Back</th><th scope=\"col\" class=\"detail\">Shape</th>\
+         <th scope=\"col\">Cause</th><th scope=\"col\">Do</th></tr></thead>\n<tbody>\n",
     );
     for x in rows {
         let linked = sections.iter().any(|s| s.id == x.id);
         incident(out, d, x, linked);
     }
     out.push_str("</tbody></table></div>\n");
-}
-
-/// How many incidents there are, and how many of them are met again.
-fn headline(d: &Diagnosis) -> String {
-    let again = d.incidents.iter().filter(|x| x.same_as.is_some()).count();
-    let own = d.incidents.len() - again;
-    let s = if own == 1 { "" } else { "s" };
-    match again {
-        0 => format!("{own} incident{s}"),
-        n => format!("{own} incident{s}, and {n} met again"),
-    }
 }
 
 fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed, linked: bool) {
@@ -139,8 +133,8 @@ fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed, linked: bool) {
     };
     let _ = write!(
         out,
-        "<tr{}><th scope=\"row\">{number}</th><td class=\"number\">{}</td><td class=\"number\">{}</td>\
-         <td class=\"number\">{}</td><td>{}</td>",
+        "<tr{}><th scope=\"row\">{number}</th><td class=\"number\">{}</td><td class=\"number detail\">{}</td>\
+         <td class=\"number detail\">{}</td><td class=\"number detail\">{}</td><td class=\"detail\">{}</td>",
         if x.same_as.is_some() {
             " class=\"again\""
         } else {
@@ -148,6 +142,7 @@ fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed, linked: bool) {
         },
         step(Some(i.onset_row)),
         step(i.peak_row),
+        words::size(i).unwrap_or("\u{2013}".to_owned()),
         back(i, step(i.return_row)),
         shape(i)
     );
@@ -161,7 +156,7 @@ fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed, linked: bool) {
             out,
             "<td>{}</td><td>{}</td></tr>",
             esc(&cause(x)),
-            words::action(x.plan.action)
+            words::advice(&x.plan)
         ),
     };
 }

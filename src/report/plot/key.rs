@@ -6,6 +6,7 @@ use crate::report::figure::{BAND_SD, Figure, Mark, MarkKind, OffKind, Role, Seri
 use crate::report::plot::canvas::{Canvas, Drawn, Pen, SMALL, Side, cut, width};
 use crate::report::plot::layout::{KEY_LINE, Layout};
 use crate::report::plot::marks;
+use crate::report::plot::panel::KNOT;
 use crate::report::plot::theme::Theme;
 
 /// Width of a sign, and of the gap behind an entry.
@@ -26,6 +27,7 @@ enum Sign {
     Level,
     Mark(MarkKind),
     Cross,
+    Knot,
     Nothing,
 }
 
@@ -41,7 +43,8 @@ pub(super) fn entries(figure: &Figure) -> Vec<Entry> {
         });
     }
     for kind in marks::KINDS {
-        let of_kind: Vec<&Mark> = figure.marks.iter().filter(|m| m.kind == kind).collect();
+        let mut of_kind: Vec<&Mark> = figure.marks.iter().filter(|m| m.kind == kind).collect();
+        of_kind.sort_by_key(|m| m.incident);
         let each = !matches!(kind, MarkKind::Attempt | MarkKind::Checkpoint);
         let texts = match of_kind.len() {
             0 => Vec::new(),
@@ -54,6 +57,12 @@ pub(super) fn entries(figure: &Figure) -> Vec<Entry> {
             text,
         };
         out.extend(texts.into_iter().map(entry));
+    }
+    if figure.panels.iter().any(|p| !p.knots.is_empty()) {
+        out.push(Entry {
+            sign: Sign::Knot,
+            text: "schedule bends or jumps".to_owned(),
+        });
     }
     off(figure, &mut out);
     out
@@ -74,9 +83,15 @@ fn curves(figure: &Figure, out: &mut Vec<Entry>) {
     if all.iter().all(|s| s.role == Role::Value) {
         return;
     }
+    // Around an incident the line is that of its attempt, whether it was kept or not.
+    let line = if all.iter().any(|s| s.role == Role::Later) {
+        "attempt of the incident"
+    } else {
+        "the run"
+    };
     for s in all.iter().take(MOST + 1) {
         let text = match s.role {
-            Role::Value => "the run".to_owned(),
+            Role::Value => line.to_owned(),
             Role::Superseded => format!("{}, superseded", s.name),
             Role::Later => format!("{}, later", s.name),
         };
@@ -145,7 +160,8 @@ pub(super) fn draw<B: DrawingBackend>(canvas: &Canvas<B>, layout: &Layout, theme
                 canvas.line((from, *y), (to, *y), &Pen::solid(theme.level, 1.0))?;
             }
             Sign::Mark(kind) => marks::sign(canvas, *kind, (from, to), *y, theme)?,
-            Sign::Cross => canvas.cross((middle, *y), 4.0, theme.broken)?,
+            Sign::Cross => canvas.cross((middle, *y), 4.0, theme.ink)?,
+            Sign::Knot => canvas.dot((middle, *y), KNOT, theme.line)?,
             Sign::Nothing => {}
         }
         canvas.text(&entry.text, (x + SIGN, *y), SMALL, Side::Left, theme.ink)?;

@@ -20,8 +20,9 @@ const HEADING: f64 = 30.0;
 /// What stands below the panels: checkpoints, steps, the word step; and the line for signals that were not logged.
 const FOOT: f64 = 52.0;
 const ABSENT: f64 = 20.0;
-/// The first panel is this many times as high as another one.
+/// The first panel is this many times as high as another one, and one alone.
 const FIRST: f64 = 1.5;
+const ALONE: f64 = 2.0;
 /// Heights of a panel: of a few, of many, and the least that can be read.
 const FEW: f64 = 150.0;
 const MANY: f64 = 100.0;
@@ -128,9 +129,10 @@ impl Layout {
 }
 
 fn weights(panels: &[Panel]) -> Vec<f64> {
-    let several = panels.len() > 1;
-    let weight = |n: usize| if n == 0 && several { FIRST } else { 1.0 };
-    (0..panels.len()).map(weight).collect()
+    match panels.len() {
+        1 => vec![ALONE],
+        n => (0..n).map(|n| if n == 0 { FIRST } else { 1.0 }).collect(),
+    }
 }
 
 fn absent(figure: &Figure, room: f64) -> String {

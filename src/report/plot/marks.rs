@@ -20,8 +20,9 @@ pub(super) const KINDS: [MarkKind; 9] = [
     MarkKind::Checkpoint,
 ];
 
-/// Incidents closer than this have their numbers together.
+/// Incidents closer than this have their numbers together, so far from where the first begins.
 const APART: f64 = 12.0;
+const BESIDE: f64 = 3.0;
 
 /// How strong a stretch is drawn; `None` for what is a step.
 fn stretch(kind: MarkKind) -> Option<f64> {
@@ -76,17 +77,31 @@ pub(super) fn below<B: DrawingBackend>(
     layout: &Layout,
     theme: &Theme,
 ) -> Drawn {
-    for mark in &figure.marks {
-        let Some(alpha) = stretch(mark.kind) else {
+    for kind in KINDS {
+        let Some(alpha) = stretch(kind) else {
             continue;
         };
         for frame in &layout.panels {
-            let (from, to) = ends(figure, mark, frame);
-            let colour = theme.mark(mark.kind);
-            canvas.surface((from, frame.top), (to, frame.bottom), colour, alpha)?;
+            for (from, to) in joined(figure, kind, frame) {
+                let colour = theme.mark(kind);
+                canvas.surface((from, frame.top), (to, frame.bottom), colour, alpha)?;
+            }
         }
     }
     Ok(())
+}
+
+/// The stretches of a kind, those that touch as one: two over one another would look like something worse.
+fn joined(figure: &Figure, kind: MarkKind, frame: &Frame) -> Vec<(f64, f64)> {
+    let mut out: Vec<(f64, f64)> = Vec::new();
+    for mark in figure.marks.iter().filter(|m| m.kind == kind) {
+        let (from, to) = ends(figure, mark, frame);
+        match out.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => out.push((from, to)),
+        }
+    }
+    out
 }
 
 /// A stretch in pixels, wide enough to be seen.
@@ -152,7 +167,7 @@ fn triangle<B: DrawingBackend>(canvas: &Canvas<B>, (x, y): (f64, f64), theme: &T
     canvas.polygon(&corners, theme.mark(MarkKind::Checkpoint), 1.0)
 }
 
-/// Numbers of incidents at the top of the first panel; neighbours stand together.
+/// Numbers of incidents where they begin, at the top of the first panel; neighbours stand together.
 fn numbers<B: DrawingBackend>(
     canvas: &Canvas<B>,
     figure: &Figure,
@@ -162,32 +177,37 @@ fn numbers<B: DrawingBackend>(
     let Some(frame) = layout.panels.first() else {
         return Ok(());
     };
-    let mut groups: Vec<(f64, f64, Vec<String>)> = Vec::new();
+    let mut groups: Vec<(f64, f64, Vec<usize>)> = Vec::new();
     for mark in &figure.marks {
         let (MarkKind::Incident, Some(id)) = (mark.kind, mark.incident) else {
             continue;
         };
-        let (from, to) = ends(figure, mark, frame);
-        let x = f64::midpoint(from, to);
+        let (x, _) = ends(figure, mark, frame);
         match groups.last_mut() {
             Some((_, last, ids)) if x < *last + APART => {
                 *last = x;
-                ids.push(id.to_string());
+                ids.push(id);
             }
-            _ => groups.push((x, x, vec![id.to_string()])),
+            _ => groups.push((x, x, vec![id])),
         }
     }
     let mut free = f64::NEG_INFINITY;
-    for (first, last, ids) in groups {
+    for (first, _, mut ids) in groups {
+        ids.sort_unstable();
         let text = match ids.as_slice() {
             [a, .., b] if ids.len() > 3 => format!("{a}…{b}"),
-            few => few.join(", "),
+            few => few
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(", "),
         };
-        let (x, half) = (f64::midpoint(first, last), width(&text, SMALL) / 2.0);
-        if x - half > free {
-            let at = (x, frame.top + 9.0);
-            canvas.text(&text, at, SMALL, Side::Center, theme.ink)?;
-            free = x + half + 3.0;
+        // Beside the edge of the stretch, which a line of an attempt may share.
+        let wide = width(&text, SMALL);
+        let x = (first + BESIDE).min(frame.right - wide);
+        if x > free {
+            canvas.text(&text, (x, frame.top + 9.0), SMALL, Side::Left, theme.ink)?;
+            free = x + wide + BESIDE;
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! One panel: its heading, its axis of values, the level, the curves.
 
 use plotters::prelude::DrawingBackend;
+use plotters::style::RGBColor;
 
 use crate::report::figure::{Band, Figure, Panel, Point, Role, Scale, Series};
 use crate::report::plot::canvas::{Canvas, Drawn, HEADING, Pen, Place, SMALL, Side, cut};
@@ -10,6 +11,9 @@ use crate::report::plot::theme::Theme;
 
 /// Pixels between two values of an axis.
 const APART: f64 = 34.0;
+
+/// Radius of the dot on a corner of a schedule.
+pub(super) const KNOT: f64 = 4.0;
 
 /// Draws a panel.
 pub(super) fn draw<B: DrawingBackend>(
@@ -35,6 +39,15 @@ pub(super) fn draw<B: DrawingBackend>(
         for s in under.into_iter().chain(over) {
             curve(canvas, figure, panel, s, frame, theme)?;
         }
+        let broken = panel.series.iter().filter(|s| !s.curve.off.is_empty());
+        for (row, s) in broken.enumerate() {
+            let colour = match panel.series.len() {
+                1 => theme.broken,
+                _ => theme.series(s.role, s.attempt),
+            };
+            crosses(canvas, figure, s, (row, colour), frame)?;
+        }
+        knots(canvas, figure, panel, frame, theme)?;
     }
     let pen = Pen::solid(theme.ink, 1.0);
     let corner = (frame.left, frame.bottom);
@@ -136,30 +149,50 @@ fn curve<B: DrawingBackend>(
             all => canvas.path(all, &Pen::solid(colour, width))?,
         }
     }
-    crosses(canvas, figure, series, frame, theme)
+    Ok(())
 }
 
-/// What has no height, at the top or at the bottom edge; where it goes on, so many that they can be told apart.
+/// The corners of a schedule.
+fn knots<B: DrawingBackend>(
+    canvas: &Canvas<B>,
+    figure: &Figure,
+    panel: &Panel,
+    frame: &Frame,
+    theme: &Theme,
+) -> Drawn {
+    for knot in &panel.knots {
+        if let Some(share) = panel.height(knot.value) {
+            let at = (frame.x(figure.place(knot.step)), frame.y(share));
+            canvas.dot(at, KNOT, theme.line)?;
+        }
+    }
+    Ok(())
+}
+
+/// What has no height, at the top or at the bottom edge; where it goes on, so many that they can be told apart. Each
+/// curve has a row, in its colour: they go on over the same steps.
 fn crosses<B: DrawingBackend>(
     canvas: &Canvas<B>,
     figure: &Figure,
     series: &Series,
+    (row, colour): (usize, RGBColor),
     frame: &Frame,
-    theme: &Theme,
 ) -> Drawn {
     const EACH: f64 = 9.0;
+    const ROWS: usize = 4;
+    let inset = 5.0 + EACH * row.min(ROWS - 1) as f64;
     for top in [true, false] {
         let y = if top {
-            frame.top + 5.0
+            frame.top + inset
         } else {
-            frame.bottom - 5.0
+            frame.bottom - inset
         };
         let mut free = f64::NEG_INFINITY;
         let here = series.curve.off.iter().filter(|o| o.kind.on_top() == top);
         for off in here {
             let x = frame.x(figure.place(off.step));
             if x >= free {
-                canvas.cross((x, y), 3.5, theme.broken)?;
+                canvas.cross((x, y), 3.5, colour)?;
                 free = x + EACH;
             }
         }

@@ -10,6 +10,9 @@ const GREEN: RGBColor = RGBColor(0x00, 0x9E, 0x73);
 const ORANGE: RGBColor = RGBColor(0xE6, 0x9F, 0x00);
 const VERMILION: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 const PURPLE: RGBColor = RGBColor(0xCC, 0x79, 0xA7);
+/// Purples that are darker and lighter than the green: who does not see red and green tells them apart by that.
+const WINE: RGBColor = RGBColor(0x88, 0x22, 0x55);
+const ROSE: RGBColor = RGBColor(0xF2, 0xBD, 0xD8);
 
 /// Five colours of viridis, dark to light: even steps to the eye, whatever colours it sees.
 const HEAT: [RGBColor; 5] = [
@@ -29,6 +32,8 @@ pub(super) struct Theme {
     pub(super) grid: RGBColor,
     /// The line that a figure is about.
     pub(super) line: RGBColor,
+    /// Branches, by their attempt.
+    branches: [RGBColor; 4],
     /// The level and its band.
     pub(super) level: RGBColor,
     /// What is not finite.
@@ -49,6 +54,7 @@ impl Theme {
             faint: grey(faint),
             grid: grey(grid),
             line: if dark { SKY } else { BLUE },
+            branches: [VERMILION, GREEN, if dark { ROSE } else { WINE }, ORANGE],
             level: grey(0x8C),
             broken: VERMILION,
         }
@@ -56,10 +62,9 @@ impl Theme {
 
     /// The colour of a curve.
     pub(super) fn series(&self, role: Role, attempt: Option<u32>) -> RGBColor {
-        const BRANCHES: [RGBColor; 4] = [VERMILION, GREEN, PURPLE, ORANGE];
         match role {
             Role::Value => self.line,
-            _ => BRANCHES[attempt.unwrap_or(0) as usize % BRANCHES.len()],
+            _ => self.branches[attempt.unwrap_or(0) as usize % self.branches.len()],
         }
     }
 
@@ -85,4 +90,42 @@ pub(super) fn heat(strength: f64) -> RGBColor {
     let (a, b, share) = (HEAT[below], HEAT[below + 1], at - below as f64);
     let mixed = |a: u8, b: u8| (f64::from(a) + share * (f64::from(b) - f64::from(a))).round() as u8;
     RGBColor(mixed(a.0, b.0), mixed(a.1, b.1), mixed(a.2, b.2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How light a colour is to the eye, 0 to 1.
+    fn light(c: RGBColor) -> f64 {
+        let linear = |v: u8| (f64::from(v) / 255.0).powf(2.2);
+        0.2126 * linear(c.0) + 0.7152 * linear(c.1) + 0.0722 * linear(c.2)
+    }
+
+    /// Machado's deuteranope, in linear light.
+    fn without_green(c: RGBColor) -> [f64; 3] {
+        let [r, g, b] = [c.0, c.1, c.2].map(|v| (f64::from(v) / 255.0).powf(2.2));
+        [
+            0.3673 * r + 0.8606 * g - 0.2280 * b,
+            0.2801 * r + 0.6725 * g + 0.0474 * b,
+            -0.0118 * r + 0.0429 * g + 0.9689 * b,
+        ]
+        .map(|v| v.clamp(0.0, 1.0).powf(1.0 / 2.2))
+    }
+
+    #[test]
+    fn branches_are_told_apart_without_red_and_green() {
+        for dark in [false, true] {
+            let theme = Theme::of(dark);
+            let all: Vec<RGBColor> = [theme.line].into_iter().chain(theme.branches).collect();
+            for (n, a) in all.iter().enumerate() {
+                assert!((light(*a) - light(theme.paper)).abs() > 0.12, "{a:?}");
+                for b in &all[n + 1..] {
+                    let (a, b) = (without_green(*a), without_green(*b));
+                    let apart: f64 = a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).sum();
+                    assert!(apart.sqrt() > 0.2, "{a:?} {b:?} {apart}");
+                }
+            }
+        }
+    }
 }
