@@ -1,6 +1,7 @@
 //! `whyspike watch`: follows a growing log and tells of each incident once.
 
 mod post;
+mod print;
 mod serve;
 
 use std::fmt::Write as _;
@@ -94,7 +95,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let post = Post::open(log, args)?;
     let ledger = post.ledger()?;
     let first = ledger.seen_to == Place::default() && ledger.entries.is_empty();
-    let follower = Follower::new(log, &aliases, args.input.reading.options(), ledger.file)?;
+    let follower = Follower::new(log, &aliases, args.input.reading.options(), &ledger.last())?;
     let server = args.metrics.as_deref().map(Server::start).transpose()?;
     let mut watch = Watch {
         args,
@@ -165,7 +166,7 @@ impl Watch<'_> {
             }
             (self.silent, self.caught_up) = (false, true);
             self.hang()?;
-            self.note()?;
+            self.note();
             self.post.tend(&mut self.watcher.ledger)?;
             self.publish();
             if ended || self.args.once {
@@ -232,7 +233,8 @@ impl Watch<'_> {
         news.extend(self.watcher.look(&diagnosis, before));
         self.latest = Some((diagnosis, before));
         if self.silent {
-            return self.post.save(&self.watcher.ledger);
+            self.post.save(&self.watcher.ledger);
+            return Ok(());
         }
         self.tell(&news)
     }
@@ -267,23 +269,22 @@ impl Watch<'_> {
                 Format::Json => alert::payload(&self.log, d, n).to_string(),
             };
             self.post
-                .add(&mut self.watcher.ledger, &self.log, d, n, line)?;
+                .add(&mut self.watcher.ledger, &self.log, d, n, line);
         }
         if news.is_empty() {
             return Ok(());
         }
-        self.watcher.ledger.file = self.follower.identity();
+        self.watcher.ledger.mark = self.follower.mark();
         self.post.catch_up(&mut self.watcher.ledger)
     }
 
     /// Writes down how far the log was read, now and then.
-    fn note(&mut self) -> anyhow::Result<()> {
+    fn note(&mut self) {
         if self.args.once || self.noted.elapsed().is_ok_and(|t| t >= NOTED) {
             self.noted = SystemTime::now();
-            self.watcher.ledger.file = self.follower.identity();
-            self.post.save(&self.watcher.ledger)?;
+            self.watcher.ledger.mark = self.follower.mark();
+            self.post.save(&self.watcher.ledger);
         }
-        Ok(())
     }
 
     fn publish(&self) {
