@@ -99,7 +99,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let server = args.metrics.as_deref().map(Server::start).transpose()?;
     let mut watch = Watch {
         args,
-        log: log.display().to_string(),
+        log: alert::name(log),
         rules: args.input.rules()?,
         told: args.input.told()?,
         watcher: Watcher::new(ledger),

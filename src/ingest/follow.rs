@@ -71,6 +71,8 @@ pub struct Follower<'a> {
     /// Likewise of the file at hand; and, until its first row is there, the rows before it.
     began: Option<(u32, u64)>,
     rows_before: Option<usize>,
+    /// The last mark: of a file of which nothing was read yet, there is none.
+    kept: Option<Mark>,
     /// Step base and whether it is known, once the first rows are gone.
     base: Option<(u64, bool)>,
 }
@@ -124,6 +126,7 @@ impl<'a> Follower<'a> {
             start,
             began: start,
             rows_before: None,
+            kept: last.mark.clone(),
             base: None,
         })
     }
@@ -143,6 +146,8 @@ impl<'a> Follower<'a> {
                 }
                 if poll.began {
                     self.note_began();
+                } else if let Some(mark) = self.mark() {
+                    self.kept = Some(mark);
                 }
                 Ok(poll)
             }
@@ -239,18 +244,17 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// How far the file at hand was read, for a follower that comes after this one.
+    /// How far which file was read, for a follower that comes after this one.
     pub fn mark(&self) -> Option<Mark> {
-        match &self.way {
-            Way::Lines(way) => {
-                let mark = way.0.mark()?;
-                Some(Mark {
-                    after: self.began,
-                    ..mark
-                })
-            }
-            Way::Whole(_) => None,
-        }
+        let Way::Lines(way) = &self.way else {
+            return None;
+        };
+        let read = way.0.mark().filter(|m| m.offset > 0);
+        let fresh = read.map(|mark| Mark {
+            after: self.began,
+            ..mark
+        });
+        fresh.or_else(|| self.kept.clone())
     }
 
     /// Whether every change makes the whole log be read anew.

@@ -189,6 +189,26 @@ fn attempts_are_counted_on_in_a_file_that_another_follower_began() {
 }
 
 #[test]
+fn a_file_of_which_nothing_was_read_leaves_the_mark_of_the_one_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (log, aliases) = (folder.path().join("train.log"), Aliases::built_in());
+    let mut f = follower(&log, &aliases);
+    add(&log, &lines(0..20));
+    drain(&mut f);
+    fs::rename(&log, folder.path().join("train.log.1")).expect("moved");
+    add(&log, "");
+    assert_eq!(drain(&mut f).len(), 1);
+    let last = Last {
+        mark: f.mark(),
+        place: Some((0, 19)),
+    };
+    add(&log, &lines(20..30));
+    let mut after = Follower::new(&log, &aliases, Options::default(), &last).expect("follows");
+    drain(&mut after);
+    assert_eq!(steps(&mut after), (0..30).collect::<Vec<_>>());
+}
+
+#[test]
 fn rows_between_the_last_look_and_a_cut_are_read_from_the_copy() {
     let folder = tempfile::tempdir().expect("a folder");
     let (log, aliases) = (folder.path().join("train.log"), Aliases::built_in());
