@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use clap::ValueEnum;
@@ -110,8 +111,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         silent: args.from_now && first,
         caught_up: false,
         unseen: false,
-        noted: SystemTime::now(),
-        scanned: SystemTime::now(),
+        blind: false,
+        noted: Instant::now(),
+        scanned: Instant::now(),
         complaint: None,
     };
     watch.hello();
@@ -136,8 +138,10 @@ struct Watch<'a> {
     caught_up: bool,
     /// Whether rows came that were not looked at.
     unseen: bool,
-    noted: SystemTime,
-    scanned: SystemTime,
+    /// Whether the log could not be read: that no step is seen tells nothing then.
+    blind: bool,
+    noted: Instant,
+    scanned: Instant,
     /// What was complained of last.
     complaint: Option<String>,
 }
@@ -159,7 +163,7 @@ impl Watch<'_> {
 
     fn follow(&mut self) -> anyhow::Result<ExitCode> {
         loop {
-            let started = SystemTime::now();
+            let started = Instant::now();
             let (more, ended) = self.look()?;
             if more {
                 continue;
@@ -173,7 +177,7 @@ impl Watch<'_> {
                 self.post.finish(&mut self.watcher.ledger)?;
                 return Ok(ExitCode::SUCCESS);
             }
-            let took = started.elapsed().unwrap_or_default();
+            let took = started.elapsed();
             let rest = if self.follower.reads_anew() {
                 took * REST
             } else {
@@ -189,10 +193,12 @@ impl Watch<'_> {
             Ok(poll) => poll,
             Err(e) if lasting(&e) => return Err(e.into()),
             Err(e) => {
+                self.blind = true;
                 self.complain(&e.to_string());
                 return Ok((false, false));
             }
         };
+        self.blind = false;
         for note in &poll.notes {
             say(&format!("{}: {note}", self.log));
         }
@@ -241,18 +247,22 @@ impl Watch<'_> {
 
     /// Looks which checkpoints exist, now and then: a folder of them may be far away.
     fn scan(&mut self) {
-        if self.scanned.elapsed().is_ok_and(|t| t < SCANNED) {
+        if self.scanned.elapsed() < SCANNED {
             return;
         }
-        self.scanned = SystemTime::now();
+        self.scanned = Instant::now();
         match self.args.input.kept.given() {
             Ok(given) => self.told.checkpoints = given,
             Err(e) => self.complain(&format!("{e:#}")),
         }
     }
 
+    fn judges_pauses(&self) -> bool {
+        !self.args.no_hang && !self.blind
+    }
+
     fn hang(&mut self) -> anyhow::Result<()> {
-        let Some((d, before)) = self.latest.as_ref().filter(|_| !self.args.no_hang) else {
+        let Some((d, before)) = self.latest.as_ref().filter(|_| self.judges_pauses()) else {
             return Ok(());
         };
         let news = self
@@ -280,8 +290,8 @@ impl Watch<'_> {
 
     /// Writes down how far the log was read, now and then.
     fn note(&mut self) {
-        if self.args.once || self.noted.elapsed().is_ok_and(|t| t >= NOTED) {
-            self.noted = SystemTime::now();
+        if self.args.once || self.noted.elapsed() >= NOTED {
+            self.noted = Instant::now();
             self.watcher.ledger.mark = self.follower.mark();
             self.post.save(&self.watcher.ledger);
         }
@@ -319,14 +329,17 @@ fn since_1970(t: SystemTime) -> f64 {
         .map_or(0.0, |d| d.as_secs_f64())
 }
 
-/// Seconds since 1970.
+/// Seconds since 1970, which go on evenly though the clock be set: a jump is no hang.
 fn now() -> f64 {
-    since_1970(SystemTime::now())
+    static START: LazyLock<(f64, Instant)> =
+        LazyLock::new(|| (since_1970(SystemTime::now()), Instant::now()));
+    START.0 + START.1.elapsed().as_secs_f64()
 }
 
 /// The time of day as it is printed.
 fn clock() -> String {
-    jiff::Timestamp::from_second(now() as i64).map_or_else(|_| String::new(), |t| t.to_string())
+    jiff::Timestamp::from_second(since_1970(SystemTime::now()) as i64)
+        .map_or_else(|_| String::new(), |t| t.to_string())
 }
 
 /// A note about the watch itself, on standard error.

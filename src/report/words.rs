@@ -1,6 +1,6 @@
 //! Sentences that several renderers share.
 
-use crate::detect::{Incident, Over, Shape};
+use crate::detect::{Incident, Kind, Over, Shape};
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::Value;
 use crate::plan::{Action, Health, Rollback, Skip};
@@ -195,9 +195,12 @@ pub(super) fn when(d: &Diagnosis, x: &Diagnosed) -> String {
         Some(row) => format!("back at {}", step(row)),
         None => format!("not back after {} steps", i.waited),
     });
-    if let (Some(left), "loss", Shape::Recoverable | Shape::Divergent | Shape::LevelShift) =
-        (i.residual, i.signal, i.shape)
-    {
+    // Of a loss that is no number nothing is left to measure.
+    if let (Some(left), "loss", Shape::Recoverable | Shape::Divergent | Shape::LevelShift) = (
+        i.residual.filter(|_| i.kind != Kind::NonFinite),
+        i.signal,
+        i.shape,
+    ) {
         parts.push(format!(
             "{:+.4} ± {:.4} of it left",
             left.value, left.margin

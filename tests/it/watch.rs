@@ -473,6 +473,21 @@ fn a_slow_command_does_not_hold_up_the_reading_and_outlives_the_watch() {
 }
 
 #[test]
+fn a_command_that_fails_is_said_in_words_and_not_run_again() {
+    let place = Place::new();
+    place.log(&text(1..900, &[600]));
+    let watch = place.start(&["--on-incident", "echo ran >> runs; exit 3"]);
+    let note = watch.note("incident 1: ");
+    assert!(
+        note.contains("command of --on-incident failed (exit status: 3); it is not tried again"),
+        "{note}"
+    );
+    drop(watch);
+    place.once(&["--on-incident", "echo ran >> runs"]);
+    assert_eq!(place.read("runs"), "ran\n");
+}
+
+#[test]
 fn metrics_are_served_while_the_log_grows() {
     let place = Place::new();
     place.log(&text(1..600, &[]));

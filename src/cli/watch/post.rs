@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -270,7 +270,7 @@ impl<'a> Post<'a> {
             if self.was_handed_on(due) {
                 done.push(due.clone());
             } else if !file.exists() {
-                say(&format!("news {}: {} is gone", due.name, file.display()));
+                say(&format!("{}: {} is gone", about(due), file.display()));
                 done.push(due.clone());
             } else if self.running.len() < most {
                 match self.start(due) {
@@ -304,10 +304,7 @@ impl<'a> Post<'a> {
                 return true;
             };
             if !status.success() {
-                say(&format!(
-                    "news {}: the delivery ended with {status}",
-                    due.name
-                ));
+                say(&failure(due, status));
             }
             out.push(due.clone());
             false
@@ -347,6 +344,22 @@ impl<'a> Post<'a> {
         apart(&mut child);
         Ok(Some(child.spawn().context("a process for the news")?))
     }
+}
+
+/// The incident that news are about.
+fn about(due: &Due) -> String {
+    let id = due.name.split_once('-').map_or("", |(_, id)| id);
+    format!("incident {id}")
+}
+
+/// That a delivery failed, which happens once: a command that failed may have done its work.
+fn failure(due: &Due, status: ExitStatus) -> String {
+    let what = match due.channel {
+        Channel::Incident => "the command of --on-incident failed",
+        Channel::Update => "the command of --on-update failed",
+        Channel::Webhook => "the webhook did not take it",
+    };
+    format!("{}: {what} ({status}); it is not tried again", about(due))
 }
 
 /// What ends the watch from the keyboard does not end the delivery.
