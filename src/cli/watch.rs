@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         silent: args.from_now && first,
         caught_up: false,
         unseen: false,
-        blind: false,
+        unreadable: None,
         noted: Instant::now(),
         scanned: Instant::now(),
         complaint: None,
@@ -138,8 +138,8 @@ struct Watch<'a> {
     caught_up: bool,
     /// Whether rows came that were not looked at.
     unseen: bool,
-    /// Whether the log could not be read: that no step is seen tells nothing then.
-    blind: bool,
+    /// Since when the log cannot be read: that no step is seen tells nothing then.
+    unreadable: Option<Instant>,
     noted: Instant,
     scanned: Instant,
     /// What was complained of last.
@@ -193,12 +193,12 @@ impl Watch<'_> {
             Ok(poll) => poll,
             Err(e) if lasting(&e) => return Err(e.into()),
             Err(e) => {
-                self.blind = true;
+                self.unreadable.get_or_insert_with(Instant::now);
                 self.complain(&e.to_string());
                 return Ok((false, false));
             }
         };
-        self.blind = false;
+        self.unreadable = None;
         for note in &poll.notes {
             say(&format!("{}: {note}", self.log));
         }
@@ -258,7 +258,7 @@ impl Watch<'_> {
     }
 
     fn judges_pauses(&self) -> bool {
-        !self.args.no_hang && !self.blind
+        !self.args.no_hang && self.unreadable.is_none()
     }
 
     fn hang(&mut self) -> anyhow::Result<()> {

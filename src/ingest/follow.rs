@@ -34,9 +34,7 @@ pub struct Poll {
     pub more: bool,
     /// Whether nothing will ever follow: standard input was closed.
     pub ended: bool,
-    /// Whether another file begins with what comes next.
-    began: bool,
-    /// What happened to the log, in a sentence each: it was cut, or another file took its place.
+    /// What happened to the log, in a sentence each: it was cut, or another file took its place. What comes next begins it.
     pub notes: Vec<String>,
 }
 
@@ -144,7 +142,7 @@ impl<'a> Follower<'a> {
                     self.way = Way::Whole(Box::default());
                     return self.poll();
                 }
-                if poll.began {
+                if !poll.notes.is_empty() {
                     self.note_began();
                 } else if let Some(mark) = self.mark() {
                     self.kept = Some(mark);
@@ -306,7 +304,6 @@ fn follow(tail: &mut Tail, lines: &mut Lines) -> std::io::Result<Poll> {
             Got::Began(note) => {
                 lines.begin();
                 poll.notes.push(note);
-                poll.began = true;
                 break true;
             }
             Got::Nothing => break false,

@@ -34,7 +34,7 @@ pub(super) enum Got {
 #[derive(Debug)]
 pub(super) enum Tail {
     Pipe(Receiver<io::Result<Vec<u8>>>),
-    File(Growing),
+    File(Box<Growing>),
 }
 
 /// A file that grows.
@@ -114,14 +114,14 @@ impl Tail {
         let gone = read.filter(|mark| !mark.fits(path));
         let mut first = gone.map_or(Vec::new(), |mark| pieces::since(path, mark));
         first.reverse();
-        Self::File(Growing {
+        Self::File(Box::new(Growing {
             path: path.to_owned(),
             open: None,
             first,
             begun: false,
             idle: false,
             lost: None,
-        })
+        }))
     }
 
     /// What comes next, up to so many bytes.
