@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use whyspike::diagnosis::{Diagnosis, Told, diagnose};
 use whyspike::ingest::Options;
-use whyspike::ingest::follow::Follower;
+use whyspike::ingest::follow::{Follower, Last};
 use whyspike::rules::RuleSet;
 use whyspike::signal::Aliases;
 use whyspike::watch::{Came, Change, Ledger, Place, Watcher};
@@ -95,7 +95,8 @@ fn feed(log: &Path, aliases: &Aliases, rules: &RuleSet) -> Sum {
     let folder = tempfile::tempdir().expect("a folder");
     let growing = folder.path().join("log");
     let mut file = File::create(&growing).expect("a log");
-    let mut follower = Follower::new(&growing, aliases, Options::default(), None).expect("follows");
+    let mut follower =
+        Follower::new(&growing, aliases, Options::default(), &Last::default()).expect("follows");
     let mut watcher = Watcher::new(Ledger::new("log"));
     let mut sum = Sum::default();
     let mut alerts: Vec<Alert> = Vec::new();

@@ -4,7 +4,7 @@
 //! a file that only one can create, and only then hands them on.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -131,6 +131,9 @@ fn insist(url: &str, body: &[u8]) -> anyhow::Result<()> {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .http_status_as_error(false)
+        // One that is followed turns the message into a request for a page, which is answered and holds nothing.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
         .user_agent(concat!("whyspike/", env!("CARGO_PKG_VERSION")));
     let agent: ureq::Agent = config.build().into();
     let (start, mut wait) = (Instant::now(), FIRST_WAIT);
@@ -143,6 +146,12 @@ fn insist(url: &str, body: &[u8]) -> anyhow::Result<()> {
         let pause = asked.unwrap_or(wait).min(GIVE_UP);
         if start.elapsed() + pause > GIVE_UP {
             bail!("{why}; given up after an hour");
+        }
+        if wait == FIRST_WAIT {
+            let _ = writeln!(
+                std::io::stderr(),
+                "--webhook: {why}; it is tried for an hour"
+            );
         }
         std::thread::sleep(pause);
         wait = (wait * 2).min(LONGEST_WAIT);
@@ -165,11 +174,13 @@ fn send(agent: &ureq::Agent, url: &str, body: &[u8]) -> Answer {
     if status.is_success() {
         return Answer::Taken;
     }
-    let asked = response
-        .headers()
-        .get("retry-after")
-        .and_then(|v| v.to_str().ok());
-    let asked = asked
+    let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok());
+    if let Some(to) = header("location").filter(|_| status.is_redirection()) {
+        return Answer::Never(format!(
+            "the server answered {status}: give the address it points to, {to}"
+        ));
+    }
+    let asked = header("retry-after")
         .and_then(|v| v.trim().parse().ok())
         .map(Duration::from_secs);
     let why = format!("the server answered {status}");

@@ -1,13 +1,15 @@
 //! `whyspike watch`: follows a growing log and tells of each incident once.
 
 mod post;
+mod print;
 mod serve;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use clap::ValueEnum;
@@ -94,11 +96,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let post = Post::open(log, args)?;
     let ledger = post.ledger()?;
     let first = ledger.seen_to == Place::default() && ledger.entries.is_empty();
-    let follower = Follower::new(log, &aliases, args.input.reading.options(), ledger.file)?;
+    let follower = Follower::new(log, &aliases, args.input.reading.options(), &ledger.last())?;
     let server = args.metrics.as_deref().map(Server::start).transpose()?;
     let mut watch = Watch {
         args,
-        log: log.display().to_string(),
+        log: alert::name(log),
         rules: args.input.rules()?,
         told: args.input.told()?,
         watcher: Watcher::new(ledger),
@@ -109,8 +111,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         silent: args.from_now && first,
         caught_up: false,
         unseen: false,
-        noted: SystemTime::now(),
-        scanned: SystemTime::now(),
+        unreadable: None,
+        noted: Instant::now(),
+        scanned: Instant::now(),
         complaint: None,
     };
     watch.hello();
@@ -135,8 +138,10 @@ struct Watch<'a> {
     caught_up: bool,
     /// Whether rows came that were not looked at.
     unseen: bool,
-    noted: SystemTime,
-    scanned: SystemTime,
+    /// Since when the log cannot be read: that no step is seen tells nothing then.
+    unreadable: Option<Instant>,
+    noted: Instant,
+    scanned: Instant,
     /// What was complained of last.
     complaint: Option<String>,
 }
@@ -158,21 +163,21 @@ impl Watch<'_> {
 
     fn follow(&mut self) -> anyhow::Result<ExitCode> {
         loop {
-            let started = SystemTime::now();
+            let started = Instant::now();
             let (more, ended) = self.look()?;
             if more {
                 continue;
             }
             (self.silent, self.caught_up) = (false, true);
             self.hang()?;
-            self.note()?;
+            self.note();
             self.post.tend(&mut self.watcher.ledger)?;
             self.publish();
             if ended || self.args.once {
                 self.post.finish(&mut self.watcher.ledger)?;
                 return Ok(ExitCode::SUCCESS);
             }
-            let took = started.elapsed().unwrap_or_default();
+            let took = started.elapsed();
             let rest = if self.follower.reads_anew() {
                 took * REST
             } else {
@@ -188,10 +193,12 @@ impl Watch<'_> {
             Ok(poll) => poll,
             Err(e) if lasting(&e) => return Err(e.into()),
             Err(e) => {
+                self.unreadable.get_or_insert_with(Instant::now);
                 self.complain(&e.to_string());
                 return Ok((false, false));
             }
         };
+        self.unreadable = None;
         for note in &poll.notes {
             say(&format!("{}: {note}", self.log));
         }
@@ -232,25 +239,30 @@ impl Watch<'_> {
         news.extend(self.watcher.look(&diagnosis, before));
         self.latest = Some((diagnosis, before));
         if self.silent {
-            return self.post.save(&self.watcher.ledger);
+            self.post.save(&self.watcher.ledger);
+            return Ok(());
         }
         self.tell(&news)
     }
 
     /// Looks which checkpoints exist, now and then: a folder of them may be far away.
     fn scan(&mut self) {
-        if self.scanned.elapsed().is_ok_and(|t| t < SCANNED) {
+        if self.scanned.elapsed() < SCANNED {
             return;
         }
-        self.scanned = SystemTime::now();
+        self.scanned = Instant::now();
         match self.args.input.kept.given() {
             Ok(given) => self.told.checkpoints = given,
             Err(e) => self.complain(&format!("{e:#}")),
         }
     }
 
+    fn judges_pauses(&self) -> bool {
+        !self.args.no_hang && self.unreadable.is_none()
+    }
+
     fn hang(&mut self) -> anyhow::Result<()> {
-        let Some((d, before)) = self.latest.as_ref().filter(|_| !self.args.no_hang) else {
+        let Some((d, before)) = self.latest.as_ref().filter(|_| self.judges_pauses()) else {
             return Ok(());
         };
         let news = self
@@ -267,23 +279,22 @@ impl Watch<'_> {
                 Format::Json => alert::payload(&self.log, d, n).to_string(),
             };
             self.post
-                .add(&mut self.watcher.ledger, &self.log, d, n, line)?;
+                .add(&mut self.watcher.ledger, &self.log, d, n, line);
         }
         if news.is_empty() {
             return Ok(());
         }
-        self.watcher.ledger.file = self.follower.identity();
+        self.watcher.ledger.mark = self.follower.mark();
         self.post.catch_up(&mut self.watcher.ledger)
     }
 
     /// Writes down how far the log was read, now and then.
-    fn note(&mut self) -> anyhow::Result<()> {
-        if self.args.once || self.noted.elapsed().is_ok_and(|t| t >= NOTED) {
-            self.noted = SystemTime::now();
-            self.watcher.ledger.file = self.follower.identity();
-            self.post.save(&self.watcher.ledger)?;
+    fn note(&mut self) {
+        if self.args.once || self.noted.elapsed() >= NOTED {
+            self.noted = Instant::now();
+            self.watcher.ledger.mark = self.follower.mark();
+            self.post.save(&self.watcher.ledger);
         }
-        Ok(())
     }
 
     fn publish(&self) {
@@ -318,14 +329,17 @@ fn since_1970(t: SystemTime) -> f64 {
         .map_or(0.0, |d| d.as_secs_f64())
 }
 
-/// Seconds since 1970.
+/// Seconds since 1970, which go on evenly though the clock be set: a jump is no hang.
 fn now() -> f64 {
-    since_1970(SystemTime::now())
+    static START: LazyLock<(f64, Instant)> =
+        LazyLock::new(|| (since_1970(SystemTime::now()), Instant::now()));
+    START.0 + START.1.elapsed().as_secs_f64()
 }
 
 /// The time of day as it is printed.
 fn clock() -> String {
-    jiff::Timestamp::from_second(now() as i64).map_or_else(|_| String::new(), |t| t.to_string())
+    jiff::Timestamp::from_second(since_1970(SystemTime::now()) as i64)
+        .map_or_else(|_| String::new(), |t| t.to_string())
 }
 
 /// A note about the watch itself, on standard error.

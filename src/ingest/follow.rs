@@ -1,6 +1,7 @@
 //! Follows a log that is still being written: new lines are read once, and the last rows are kept as a run.
 
 mod lines;
+mod pieces;
 mod tail;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use crate::ingest::open::Source;
 use crate::ingest::{Group, IngestError, Options, by_name, join_groups, read, search, with_path};
 use crate::run::Run;
 use crate::signal::Aliases;
+
+pub use pieces::Mark;
 
 use lines::{Lines, State};
 use tail::{Got, Tail};
@@ -31,7 +34,7 @@ pub struct Poll {
     pub more: bool,
     /// Whether nothing will ever follow: standard input was closed.
     pub ended: bool,
-    /// What happened to the log, in a sentence each: it was cut, or another file took its place.
+    /// What happened to the log, in a sentence each: it was cut, or another file took its place. What comes next begins it.
     pub notes: Vec<String>,
 }
 
@@ -44,8 +47,14 @@ pub struct Before {
     pub rows: bool,
 }
 
-/// A file in a file system, whatever it is called: device and number.
-pub type Identity = (u64, u64);
+/// Where an earlier follower of the same log ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Last {
+    /// How far it had read its file.
+    pub mark: Option<Mark>,
+    /// Attempt and step of the last row that it saw.
+    pub place: Option<(u32, u64)>,
+}
 
 /// Follows one log.
 #[derive(Debug)]
@@ -55,6 +64,13 @@ pub struct Follower<'a> {
     options: Options,
     way: Way,
     before: Before,
+    /// Attempt and step that the first row comes after, until it is there.
+    start: Option<(u32, u64)>,
+    /// Likewise of the file at hand; and, until its first row is there, the rows before it.
+    began: Option<(u32, u64)>,
+    rows_before: Option<usize>,
+    /// The last mark: of a file of which nothing was read yet, there is none.
+    kept: Option<Mark>,
     /// Step base and whether it is known, once the first rows are gone.
     base: Option<(u64, bool)>,
 }
@@ -75,22 +91,29 @@ struct Whole {
 }
 
 impl<'a> Follower<'a> {
-    /// Follows the log at a path, which need not exist yet; `-` is standard input. Of a file that took the place of the one
-    /// with the identity `last`, that one is read first, where it still lies beside it.
+    /// Follows the log at a path, which need not exist yet; `-` is standard input. If the file that was read `last` was
+    /// rotated away, it is read first, where it still lies beside the log; if it is gone, the log goes on after it.
     pub fn new(
         path: &Path,
         aliases: &'a Aliases,
         options: Options,
-        last: Option<Identity>,
+        last: &Last,
     ) -> Result<Self, IngestError> {
         let forced = options.format.as_deref().map(by_name).transpose()?;
         let way = if path.as_os_str() == "-" {
             Way::Lines(Box::new((Tail::stdin(), Lines::new(forced))))
         } else {
             match one_log(path) {
-                Some(file) => Way::Lines(Box::new((Tail::file(&file, last), Lines::new(forced)))),
+                Some(file) => {
+                    let tail = Tail::file(&file, last.mark.as_ref());
+                    Way::Lines(Box::new((tail, Lines::new(forced))))
+                }
                 None => Way::Whole(Box::default()),
             }
+        };
+        let start = match &way {
+            Way::Lines(way) => starts_after(path, &way.0, last),
+            Way::Whole(_) => None,
         };
         Ok(Self {
             path: path.to_owned(),
@@ -98,6 +121,10 @@ impl<'a> Follower<'a> {
             options,
             way,
             before: Before::default(),
+            start,
+            began: start,
+            rows_before: None,
+            kept: last.mark.clone(),
             base: None,
         })
     }
@@ -115,6 +142,11 @@ impl<'a> Follower<'a> {
                     self.way = Way::Whole(Box::default());
                     return self.poll();
                 }
+                if !poll.notes.is_empty() {
+                    self.note_began();
+                } else if let Some(mark) = self.mark() {
+                    self.kept = Some(mark);
+                }
                 Ok(poll)
             }
             Way::Whole(whole) => whole.poll(&self.path, self.aliases, &self.options),
@@ -124,6 +156,7 @@ impl<'a> Follower<'a> {
     /// The last rows as a run, and what lies before them; `None` as long as there is no row.
     pub fn run(&mut self) -> Option<(Run, Before)> {
         let run = self.build()?;
+        self.number(&run);
         let Way::Lines(way) = &mut self.way else {
             return Some((run, Before::default()));
         };
@@ -134,8 +167,32 @@ impl<'a> Follower<'a> {
             let gone = run.attempts.len().saturating_sub(left);
             self.before.attempts += u32::try_from(gone).unwrap_or(0);
             self.before.rows = true;
+            self.rows_before = None;
         }
         Some((run, before))
+    }
+
+    /// Numbers attempts on from those that lie before the first row, and notes which one the file at hand begins with.
+    fn number(&mut self, run: &Run) {
+        if let Some((attempt, step)) = self.start.take() {
+            let back = run.steps.first().is_some_and(|first| *first < step);
+            self.before.attempts = attempt + u32::from(back);
+            self.before.rows = true;
+        }
+        if let Some(row) = self.rows_before.filter(|row| *row < run.len()) {
+            self.rows_before = None;
+            self.began = Some((self.before.attempts + run.attempt_of(row), 0));
+        }
+    }
+
+    /// Another file begins: what comes before it.
+    fn note_began(&mut self) {
+        let Some(run) = self.build() else { return };
+        self.number(&run);
+        let last = run.len() - 1;
+        let attempt = self.before.attempts + run.attempt_of(last);
+        self.began = Some((attempt, run.steps[last]));
+        self.rows_before = Some(run.len());
     }
 
     fn build(&self) -> Option<Run> {
@@ -185,17 +242,32 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The file that is being read, if it is one.
-    pub fn identity(&self) -> Option<Identity> {
-        match &self.way {
-            Way::Lines(way) => way.0.identity(),
-            Way::Whole(_) => None,
-        }
+    /// How far which file was read, for a follower that comes after this one.
+    pub fn mark(&self) -> Option<Mark> {
+        let Way::Lines(way) = &self.way else {
+            return None;
+        };
+        let read = way.0.mark().filter(|m| m.offset > 0);
+        let fresh = read.map(|mark| Mark {
+            after: self.began,
+            ..mark
+        });
+        fresh.or_else(|| self.kept.clone())
     }
 
     /// Whether every change makes the whole log be read anew.
     pub fn reads_anew(&self) -> bool {
         matches!(self.way, Way::Whole(_))
+    }
+}
+
+/// Attempt and step that the first row comes after: those before the file that is known again, or the last that were seen.
+fn starts_after(path: &Path, tail: &Tail, last: &Last) -> Option<(u32, u64)> {
+    match (tail, &last.mark) {
+        (Tail::Pipe(_), _) => last.place,
+        (_, Some(mark)) if tail.reads_aside() || mark.fits(path) => mark.after,
+        (_, Some(_)) => last.place,
+        (_, None) => None,
     }
 }
 
@@ -232,6 +304,7 @@ fn follow(tail: &mut Tail, lines: &mut Lines) -> std::io::Result<Poll> {
             Got::Began(note) => {
                 lines.begin();
                 poll.notes.push(note);
+                break true;
             }
             Got::Nothing => break false,
             Got::Ended => {

@@ -304,7 +304,9 @@ impl Spooled {
 }
 
 /// Puts a decompressor in front if the bytes ask for one, and says whether it did.
-fn decompressed(mut raw: Box<dyn Read + Send>) -> io::Result<(Box<dyn Read + Send>, bool)> {
+pub(super) fn decompressed(
+    mut raw: Box<dyn Read + Send>,
+) -> io::Result<(Box<dyn Read + Send>, bool)> {
     let mut magic = Vec::with_capacity(4);
     (&mut raw).take(4).read_to_end(&mut magic)?;
     let gzip = magic.starts_with(&[0x1f, 0x8b]);

@@ -18,6 +18,11 @@ const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
 const PLAIN: &str = "\x1b[0m";
 
+/// A log's name as it is shown: names may hold what steers a terminal.
+pub fn name(log: &std::path::Path) -> String {
+    printable(&log.display().to_string()).into_owned()
+}
+
 /// News in one line for a terminal, without its end.
 pub fn line(d: Option<&Diagnosis>, news: &News) -> String {
     let head = format!("incident {}", news.id);

@@ -1,5 +1,7 @@
 //! Whether steps still advance: a pause is judged by those that the run has made before, saves and evaluations included.
 
+use std::ops::Range;
+
 use crate::baseline::median_of;
 use crate::run::{Event, EventKind, Run};
 
@@ -8,6 +10,8 @@ const RECENT: usize = 512;
 const FEWEST: usize = 8;
 /// A pause is a hang from so many usual distances between rows on …
 const USUAL: f64 = 10.0;
+/// … or so many if the run has not paused yet: a save of ten steps is no hang …
+const USUAL_UNPAUSED: f64 = 15.0;
 /// … and so many times the longest pause of the recent rows, which saves and evaluations made …
 const LONGEST: f64 = 3.0;
 /// … and, in seconds, no sooner than this, or than that if the run has not paused yet: its first save or evaluation may be
@@ -130,8 +134,12 @@ impl Pace {
 /// Seconds that a pause may last.
 fn allowed(usual: f64, longest: f64, doing: Doing) -> f64 {
     let paused = longest > PAUSE * usual;
-    let soonest = if paused { SOONEST } else { SOONEST_UNPAUSED };
-    let limit = (USUAL * usual).max(LONGEST * longest).max(soonest);
+    let (soonest, times) = if paused {
+        (SOONEST, USUAL)
+    } else {
+        (SOONEST_UNPAUSED, USUAL_UNPAUSED)
+    };
+    let limit = (times * usual).max(LONGEST * longest).max(soonest);
     if doing == Doing::Saving {
         limit.max(SAVING)
     } else {
@@ -161,28 +169,42 @@ fn doing(run: &Run) -> Doing {
         .unwrap_or(Doing::Training)
 }
 
-/// Seconds between the recent rows of the last attempt, by the times that the log has.
+/// Seconds between the recent rows by the times that the log has: of the last attempt, or of those before it as long as that
+/// has few.
 fn logged_gaps(run: &Run) -> Option<Vec<f64>> {
-    let rows = run.attempts.last()?.rows.clone();
-    let rows = rows.end.saturating_sub(RECENT).max(rows.start)..rows.end;
-    let finite = |v: &f64| v.is_finite() && *v >= 0.0;
-    if let Some(times) = run.column("time") {
-        let all: Vec<f64> = rows.clone().filter_map(|r| times.finite(r)).collect();
-        let gaps: Vec<f64> = all
-            .windows(2)
-            .map(|w| (w[1] - w[0]) / 1000.0)
-            .filter(finite)
-            .collect();
+    let mut gaps = Vec::new();
+    for attempt in run.attempts.iter().rev() {
+        let rows = attempt.rows.clone();
+        gaps.extend(gaps_in(
+            run,
+            rows.end.saturating_sub(RECENT).max(rows.start)..rows.end,
+        ));
         if gaps.len() >= FEWEST {
             return Some(gaps);
         }
     }
-    let step_time = run.column("step_time")?;
-    let gaps: Vec<f64> = rows
-        .filter_map(|r| Some(step_time.finite(r)? * f64::from(run.intervals[r])))
+    None
+}
+
+/// Seconds between rows of one attempt, by their times or by how long each step took.
+fn gaps_in(run: &Run, rows: Range<usize>) -> Vec<f64> {
+    let finite = |v: &f64| v.is_finite() && *v >= 0.0;
+    let times = run.column("time").map_or(Vec::new(), |times| {
+        rows.clone().filter_map(|r| times.finite(r)).collect()
+    });
+    let gaps: Vec<f64> = times
+        .windows(2)
+        .map(|w| (w[1] - w[0]) / 1000.0)
         .filter(finite)
         .collect();
-    (gaps.len() >= FEWEST).then_some(gaps)
+    let step_time = run.column("step_time");
+    match step_time.filter(|_| gaps.len() < FEWEST) {
+        None => gaps,
+        Some(step_time) => rows
+            .filter_map(|r| Some(step_time.finite(r)? * f64::from(run.intervals[r])))
+            .filter(finite)
+            .collect(),
+    }
 }
 
 #[cfg(test)]
@@ -228,8 +250,20 @@ mod tests {
         assert_eq!(limit(&run(&saves)), Some(270.0));
         saves[30] = 400.0;
         assert_eq!(limit(&run(&saves)), Some(1200.0));
-        assert_eq!(limit(&run(&[200.0; 40])), Some(2000.0));
+        assert_eq!(limit(&run(&[200.0; 40])), Some(3000.0));
         assert_eq!(limit(&run(&[20.0; 5])), None, "too few rows");
+    }
+
+    #[test]
+    fn a_new_attempt_of_few_rows_is_judged_by_the_one_before() {
+        let mut both = run(&[20.0; 42]);
+        both.attempts[0].rows = 0..40;
+        both.attempts.push(Attempt {
+            index: 1,
+            rows: 40..43,
+            began: Began::StepWentBack { from: 40, to: 20 },
+        });
+        assert_eq!(limit(&both), Some(600.0));
     }
 
     #[test]
@@ -277,8 +311,8 @@ mod tests {
             pace.advanced(1000.0 + 100.0 * n as f64, &bare(100 + 2 * n));
         }
         let hang = |now| pace.hang(&bare(138), now, None);
-        assert_eq!(hang(2900.0 + 600.0), None);
-        let found = hang(2900.0 + 601.0).expect("a hang");
+        assert_eq!(hang(2900.0 + 750.0), None);
+        let found = hang(2900.0 + 751.0).expect("a hang");
         assert_eq!((found.step, found.usual), (138, Some(50.0)));
         assert!(
             pace.hang(&bare(138), 2950.0, Some(40.0)).is_some(),

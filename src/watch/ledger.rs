@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::detect::TRANSIENT_STEPS;
-use crate::ingest::follow::Identity;
+use crate::ingest::follow::{Last, Mark};
 use crate::plan::Action;
 use crate::watch::{Change, Hang, News, Seen};
 
@@ -100,8 +100,9 @@ pub struct Ledger {
     version: u32,
     /// The log, from the root on.
     pub log: String,
-    /// The file that was being read.
-    pub file: Option<Identity>,
+    /// How far which file was read.
+    #[serde(default)]
+    pub mark: Option<Mark>,
     next: u64,
     /// Number of the news so far.
     pub news: u64,
@@ -145,6 +146,15 @@ impl Ledger {
             log: log.to_owned(),
             next: 1,
             ..Self::default()
+        }
+    }
+
+    /// Where the reading ended.
+    pub fn last(&self) -> Last {
+        let seen = self.seen_to;
+        Last {
+            mark: self.mark.clone(),
+            place: (seen != Place::default()).then_some((seen.attempt, seen.step)),
         }
     }
 

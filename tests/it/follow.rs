@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use whyspike::ingest::Options;
-use whyspike::ingest::follow::Follower;
+use whyspike::ingest::follow::{Follower, Last};
 use whyspike::run::Run;
 
 use crate::support::{ALIASES, Noise, files, fixture, read_all, shared};
@@ -57,7 +57,8 @@ fn followed(bytes: &[u8], name: &str, noise: &mut Noise) -> Option<Run> {
         .create(true)
         .open(&log)
         .expect("a log");
-    let mut follower = Follower::new(&log, &ALIASES, Options::default(), None).expect("follows");
+    let mut follower =
+        Follower::new(&log, &ALIASES, Options::default(), &Last::default()).expect("follows");
     let mut rest = bytes;
     let most = 1 + bytes.len() / 6;
     while !rest.is_empty() {

@@ -436,7 +436,8 @@ fn a_webhook_is_tried_again_while_the_server_is_busy_and_not_when_it_refuses() {
         })
         .collect();
     assert!(
-        left.iter().all(|n| n == "lock" || n == "state.json"),
+        left.iter()
+            .all(|n| ["lock", "said", "state.json"].contains(&n.as_str())),
         "{left:?}"
     );
 
@@ -469,6 +470,21 @@ fn a_slow_command_does_not_hold_up_the_reading_and_outlives_the_watch() {
     assert!(start.elapsed() < Duration::from_secs(30));
     drop(watch);
     place.wait("slow.json", |t| t.lines().count() >= 2);
+}
+
+#[test]
+fn a_command_that_fails_is_said_in_words_and_not_run_again() {
+    let place = Place::new();
+    place.log(&text(1..900, &[600]));
+    let watch = place.start(&["--on-incident", "echo ran >> runs; exit 3"]);
+    let note = watch.note("incident 1: ");
+    assert!(
+        note.contains("command of --on-incident failed (exit status: 3); it is not tried again"),
+        "{note}"
+    );
+    drop(watch);
+    place.once(&["--on-incident", "echo ran >> runs"]);
+    assert_eq!(place.read("runs"), "ran\n");
 }
 
 #[test]
@@ -633,4 +649,75 @@ fn what_cannot_work_is_refused() {
         let said = refused(args);
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn a_restart_after_rotations_goes_on_telling() {
+    let place = Place::new();
+    // Three attempts, of which the next file shows nothing.
+    place.log(&(text(1..500, &[300]) + &text(200..600, &[]) + &text(400..700, &[])));
+    assert_eq!(place.once(&[]).len(), 1);
+    fs::write(place.path("train.jsonl"), text(700..1400, &[1100])).expect("cut");
+    let told = place.once(&[]);
+    assert!(
+        told.len() == 1 && told[0].contains("onset 1100"),
+        "{told:?}"
+    );
+    place.log(&text(1400..1900, &[1600]));
+    let told = place.once(&[]);
+    assert!(
+        told.len() == 1 && told[0].contains("onset 1600"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn news_are_told_though_nobody_reads_the_lines_and_the_state_is_gone() {
+    let place = Place::new();
+    place.log(&text(1..600, &[300]));
+    // A pipe that is full, and is never read.
+    let mut command = place.command(&["--format", "json", "--on-incident", "cat >> new.json"]);
+    let mut watch = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let notes = pumped(watch.stderr.take().expect("piped"));
+    let told = |n: usize| place.wait("new.json", |t| t.lines().count() == n && t.ends_with('\n'));
+    told(1);
+    let spikes: Vec<u64> = (7..=30).map(|n| n * 100).collect();
+    place.log(&text(600..3200, &spikes));
+    told(25);
+    fs::remove_dir_all(place.path("state")).expect("removed");
+    fs::write(place.path("state"), "in its place").expect("written");
+    place.log(&text(3200..3600, &[3400]));
+    next(&notes, "it is tried again");
+    fs::remove_file(place.path("state")).expect("removed");
+    told(26);
+    let _ = watch.kill();
+    let _ = watch.wait();
+    assert!(place.read("state/state.json").contains("\"news\":"));
+}
+
+#[test]
+fn a_webhook_that_points_elsewhere_is_not_followed_and_one_that_is_away_is_said() {
+    let place = Place::new();
+    place.log(&text(1..900, &[600]));
+    let server = tiny_http::Server::http("127.0.0.1:0").expect("a port");
+    let address = server.server_addr().to_ip().expect("an address");
+    let watch = place.start(&["--webhook", &format!("http://{address}/old")]);
+    let request = server.recv().expect("a request");
+    let to = tiny_http::Header::from_bytes("Location", "http://127.0.0.1:1/new").expect("a header");
+    let answer = tiny_http::Response::empty(302).with_header(to);
+    request.respond(answer).expect("answered");
+    let note = watch.note("302");
+    assert!(note.contains("http://127.0.0.1:1/new"), "{note}");
+    drop(watch);
+    let place = Place::new();
+    place.log(&text(1..900, &[600]));
+    let busy = Webhook::start(&[503]);
+    let watch = place.start(&["--webhook", &busy.url]);
+    assert!(watch.note("it is tried for an hour").contains("503"));
+    let codes = [(); 2].map(|()| busy.got.recv_timeout(PATIENCE).expect("a request").0);
+    assert_eq!(codes, [503, 200]);
 }

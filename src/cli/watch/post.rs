@@ -4,13 +4,14 @@
 //! `deliver` tell what was.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
 use crate::cli::deliver::WEBHOOK;
+use crate::cli::watch::print::{self, Printer};
 use crate::cli::watch::{Args, say};
 use whyspike::diagnosis::Diagnosis;
 use whyspike::report::alert;
@@ -21,6 +22,9 @@ const MOST: usize = 8;
 /// Names of files end at 255 bytes: of a longer path its end tells more, and a number tells it from others.
 const LONGEST: usize = 200;
 const LEDGER: &str = "state.json";
+const SAID: &str = "said";
+/// Time in which lines are taken, unless nobody reads them.
+const PROMPT: Duration = Duration::from_millis(200);
 
 /// Where news go, and what is remembered of them.
 pub(super) struct Post<'a> {
@@ -29,6 +33,13 @@ pub(super) struct Post<'a> {
     commands: [Option<&'a str>; 2],
     webhook: Option<String>,
     running: Vec<(Due, Child)>,
+    /// News whose files are not written yet.
+    unwritten: Vec<(PathBuf, String)>,
+    printer: Printer,
+    /// Whether the ledger could not be written.
+    unsaved: bool,
+    /// What was complained of last.
+    complaint: Option<String>,
     /// Held as long as this watch runs.
     _lock: File,
 }
@@ -63,12 +74,17 @@ impl<'a> Post<'a> {
         if let Some(url) = webhook.as_deref().filter(|u| !is_address(u)) {
             bail!("--webhook: `{url}` is no address: it begins with https:// or http://");
         }
+        let printer = Printer::start(&folder.join(SAID)).with_context(at)?;
         Ok(Self {
             folder,
             log: whole(log)?.display().to_string(),
             commands: [args.on_incident.as_deref(), args.on_update.as_deref()],
             webhook,
             running: Vec::new(),
+            unwritten: Vec::new(),
+            printer,
+            unsaved: false,
+            complaint: None,
             _lock: lock,
         })
     }
@@ -77,7 +93,7 @@ impl<'a> Post<'a> {
     pub(super) fn ledger(&self) -> anyhow::Result<Ledger> {
         let path = self.folder.join(LEDGER);
         let found = Ledger::read(&path).with_context(|| path.display().to_string())?;
-        let ledger = found.unwrap_or_else(|| Ledger::new(&self.log));
+        let mut ledger = found.unwrap_or_else(|| Ledger::new(&self.log));
         if ledger.log != self.log {
             bail!(
                 "--state {}: it remembers what was told of {}, not of {}; give each log its own",
@@ -86,25 +102,47 @@ impl<'a> Post<'a> {
                 self.log
             );
         }
+        print::forget_said(&mut ledger, &self.folder.join(SAID));
         Ok(ledger)
     }
 
-    pub(super) fn save(&self, ledger: &Ledger) -> anyhow::Result<()> {
+    /// Writes down what was told. A folder that is full or gone for now must not keep news from being told.
+    pub(super) fn save(&mut self, ledger: &Ledger) {
+        self.write_down();
+        if !self.unwritten.is_empty() {
+            // A ledger that says they are due would lose them if this watch ended now.
+            self.unsaved = true;
+            return;
+        }
         let path = self.folder.join(LEDGER);
-        ledger
-            .write(&path)
-            .with_context(|| path.display().to_string())
+        let saved = fs::create_dir_all(&self.folder).and_then(|()| ledger.write(&path));
+        self.unsaved = saved.is_err();
+        match saved {
+            Ok(()) => self.complaint = None,
+            Err(e) => self.complain(&format!(
+                "{}: {e}; it is tried again, and until then a restart may repeat what is told",
+                path.display()
+            )),
+        }
+    }
+
+    /// Says what is wrong, once as long as it stays the same.
+    fn complain(&mut self, what: &str) {
+        if self.complaint.as_deref() != Some(what) {
+            say(what);
+            self.complaint = Some(what.to_owned());
+        }
     }
 
     /// Puts news down as to be told. Nothing is said before [`catch_up`](Self::catch_up).
     pub(super) fn add(
-        &self,
+        &mut self,
         ledger: &mut Ledger,
         log: &str,
         d: Option<&Diagnosis>,
         news: &News,
         line: String,
-    ) -> anyhow::Result<()> {
+    ) {
         ledger.news += 1;
         ledger.unsaid.push(line);
         let name = format!("{}-{}", ledger.news, news.id);
@@ -117,11 +155,22 @@ impl<'a> Post<'a> {
                 name: name.clone(),
                 channel,
             };
-            let path = self.file(&due, "json");
-            fs::write(&path, format!("{text}\n")).with_context(|| path.display().to_string())?;
+            self.unwritten
+                .push((self.file(&due, "json"), format!("{text}\n")));
             ledger.due.push(due);
         }
-        Ok(())
+        self.write_down();
+    }
+
+    /// Writes the files of news; those that cannot be written are tried again.
+    fn write_down(&mut self) {
+        for (path, text) in std::mem::take(&mut self.unwritten) {
+            let written = fs::create_dir_all(&self.folder).and_then(|()| fs::write(&path, &text));
+            if let Err(e) = written {
+                self.complain(&format!("{}: {e}; it is tried again", path.display()));
+                self.unwritten.push((path, text));
+            }
+        }
     }
 
     fn channels(&self, news: &News) -> Vec<Channel> {
@@ -158,58 +207,93 @@ impl<'a> Post<'a> {
         self.folder.join(format!("{}.{channel}.{ending}", due.name))
     }
 
-    /// Says what the ledger says is unsaid, and hands on what is due.
+    /// Hands on what is due, and says what the ledger says is unsaid.
     pub(super) fn catch_up(&mut self, ledger: &mut Ledger) -> anyhow::Result<()> {
-        self.save(ledger)?;
-        if !ledger.unsaid.is_empty() {
-            let mut out = anstream::stdout().lock();
-            for line in &ledger.unsaid {
-                writeln!(out, "{line}").context("standard output")?;
-            }
-            out.flush().context("standard output")?;
-            drop(out);
-            ledger.unsaid.clear();
-            self.save(ledger)?;
-        }
+        self.save(ledger);
         self.tend(ledger)
     }
 
-    /// Starts deliveries that are due, and clears away those that are done.
+    /// Starts deliveries that are due, clears away those that are done, and goes on with what waits.
     pub(super) fn tend(&mut self, ledger: &mut Ledger) -> anyhow::Result<()> {
-        self.deliver(ledger, MOST)
+        if self.unsaved {
+            self.save(ledger);
+        }
+        // Before the lines: nobody may read those.
+        self.deliver(ledger, MOST);
+        self.print(ledger, PROMPT)
     }
 
     /// Starts all that is due: the watch ends, its deliveries need not.
     pub(super) fn finish(&mut self, ledger: &mut Ledger) -> anyhow::Result<()> {
-        self.deliver(ledger, usize::MAX)
+        self.deliver(ledger, usize::MAX);
+        loop {
+            let unsaid = ledger.unsaid.len();
+            self.print(ledger, Duration::MAX)?;
+            if ledger.unsaid.len() == unsaid {
+                return Ok(());
+            }
+        }
     }
 
-    fn deliver(&mut self, ledger: &mut Ledger, most: usize) -> anyhow::Result<()> {
+    /// Prints what is unsaid, and waits so long for it to be taken.
+    fn print(&mut self, ledger: &mut Ledger, patience: Duration) -> anyhow::Result<()> {
+        let Some((lines, outcome)) = self.printer.print(ledger, patience) else {
+            return Ok(());
+        };
+        match outcome {
+            Ok(()) => {
+                ledger.unsaid.drain(..lines);
+                self.save(ledger);
+                Ok(())
+            }
+            // Whoever is paged needs no standard output.
+            Err(e) if self.is_heard() => {
+                self.complain(&format!("standard output: {e}; the lines wait"));
+                Ok(())
+            }
+            Err(e) => Err(e).context("standard output"),
+        }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.webhook.is_some() || self.commands.iter().any(Option::is_some)
+    }
+
+    fn deliver(&mut self, ledger: &mut Ledger, most: usize) {
         let mut done = self.ended();
         for due in &ledger.due {
+            let file = self.file(due, "json");
             let away = self.running.iter().any(|(d, _)| d == due) || done.contains(due);
-            if away {
+            if away || self.unwritten.iter().any(|(path, _)| *path == file) {
                 continue;
             }
             if self.was_handed_on(due) {
                 done.push(due.clone());
-            } else if self.running.len() < most
-                && let Some(child) = self.start(due)?
-            {
-                self.running.push((due.clone(), child));
+            } else if !file.exists() {
+                say(&format!("{}: {} is gone", about(due), file.display()));
+                done.push(due.clone());
+            } else if self.running.len() < most {
+                match self.start(due) {
+                    Ok(Some(child)) => self.running.push((due.clone(), child)),
+                    Ok(None) => {}
+                    Err(e) => self.complain(&format!("{e:#}; it is tried again")),
+                }
             }
         }
         if done.is_empty() {
-            return Ok(());
+            return;
         }
         ledger.due.retain(|d| !done.contains(d));
-        self.save(ledger)?;
+        self.save(ledger);
+        if self.unsaved {
+            // What the old ledger says is due must stay known as handed on.
+            return;
+        }
         for due in &done {
             for ending in ["json", "claimed", "done"] {
                 let _ = fs::remove_file(self.file(due, ending));
             }
         }
-        Ok(())
     }
 
     /// Deliveries whose process has ended.
@@ -220,10 +304,7 @@ impl<'a> Post<'a> {
                 return true;
             };
             if !status.success() {
-                say(&format!(
-                    "news {}: the delivery ended with {status}",
-                    due.name
-                ));
+                say(&failure(due, status));
             }
             out.push(due.clone());
             false
@@ -263,6 +344,22 @@ impl<'a> Post<'a> {
         apart(&mut child);
         Ok(Some(child.spawn().context("a process for the news")?))
     }
+}
+
+/// The incident that news are about.
+fn about(due: &Due) -> String {
+    let id = due.name.split_once('-').map_or("", |(_, id)| id);
+    format!("incident {id}")
+}
+
+/// That a delivery failed, which happens once: a command that failed may have done its work.
+fn failure(due: &Due, status: ExitStatus) -> String {
+    let what = match due.channel {
+        Channel::Incident => "the command of --on-incident failed",
+        Channel::Update => "the command of --on-update failed",
+        Channel::Webhook => "the webhook did not take it",
+    };
+    format!("{}: {what} ({status}); it is not tried again", about(due))
 }
 
 /// What ends the watch from the keyboard does not end the delivery.

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::SystemTime;
 
-use crate::ingest::follow::Identity;
+use crate::ingest::follow::pieces::{self, LAST, Mark};
+use crate::ingest::open::decompressed;
 
 /// Bytes read at once.
 const PART: usize = 256 * 1024;
-/// First bytes by which a file that was written anew in place is told from one that grew.
-const HEAD: usize = 256;
 /// Parts of standard input that wait.
 const WAITING: usize = 4;
+
+/// A file in a file system, whatever it is called: device and number.
+type Identity = (u64, u64);
 
 /// What comes next.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub(super) enum Got {
 #[derive(Debug)]
 pub(super) enum Tail {
     Pipe(Receiver<io::Result<Vec<u8>>>),
-    File(Growing),
+    File(Box<Growing>),
 }
 
 /// A file that grows.
@@ -40,25 +42,36 @@ pub(super) enum Tail {
 pub(super) struct Growing {
     path: PathBuf,
     open: Option<Open>,
-    /// A file to be read before the one at the path.
-    first: Option<PathBuf>,
+    /// Files to be read before the one at the path, the next one last.
+    first: Vec<PathBuf>,
     /// Whether any file was opened yet.
     begun: bool,
     /// Whether the last look found nothing more to read.
     idle: bool,
-    /// The file that could not be read any more, and how far it was read.
-    lost: Option<(Identity, u64)>,
+    /// The file that could not be read any more.
+    lost: Option<Open>,
 }
 
-#[derive(Debug)]
 struct Open {
     file: File,
+    /// What the file unpacks to, of a piece that is packed.
+    unpacked: Option<Box<dyn Read + Send>>,
     path: PathBuf,
     identity: Option<Identity>,
     offset: u64,
-    head: Vec<u8>,
-    /// Time of the last change when the head was last compared.
+    /// The last bytes that were read: a file that was written anew in place does not hold them.
+    last: Vec<u8>,
+    /// Time of the last change when they were last compared.
     compared: Option<SystemTime>,
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Open")
+            .field("path", &self.path)
+            .field("offset", &self.offset)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Tail {
@@ -91,21 +104,24 @@ impl Tail {
         Self::Pipe(take)
     }
 
-    /// A file. If another has taken the place of the file `last`, that one is read first.
-    pub(super) fn file(path: &Path, last: Option<Identity>) -> Self {
+    /// A file. If another has taken the place of the one that was read, that one is read first, and those between them.
+    pub(super) fn file(path: &Path, read: Option<&Mark>) -> Self {
         if fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
             && let Ok(file) = File::open(path)
         {
             return Self::pipe(file);
         }
-        Self::File(Growing {
+        let gone = read.filter(|mark| !mark.fits(path));
+        let mut first = gone.map_or(Vec::new(), |mark| pieces::since(path, mark));
+        first.reverse();
+        Self::File(Box::new(Growing {
             path: path.to_owned(),
             open: None,
-            first: last.and_then(|last| put_aside(path, last)),
+            first,
             begun: false,
             idle: false,
             lost: None,
-        })
+        }))
     }
 
     /// What comes next, up to so many bytes.
@@ -133,9 +149,15 @@ impl Tail {
         file.open.as_ref()?.file.metadata().ok()?.modified().ok()
     }
 
-    pub(super) fn identity(&self) -> Option<Identity> {
+    /// Whether a file that was put aside is read first.
+    pub(super) fn reads_aside(&self) -> bool {
+        matches!(self, Self::File(file) if !file.first.is_empty())
+    }
+
+    /// How far the file at hand was read.
+    pub(super) fn mark(&self) -> Option<Mark> {
         let Self::File(file) = self else { return None };
-        file.open.as_ref()?.identity
+        file.open.as_ref().map(Open::mark)
     }
 }
 
@@ -144,13 +166,12 @@ impl Growing {
         let was_idle = std::mem::replace(&mut self.idle, false);
         if let Some(open) = &mut self.open {
             if was_idle && open.was_written_anew() {
-                return Ok(open.begin_anew());
+                return self.begin_anew();
             }
             match open.read(most) {
                 // It may be gone from under us, as network file systems do: it is opened again at the next look.
                 Err(e) => {
-                    self.lost = open.identity.map(|id| (id, open.offset));
-                    self.open = None;
+                    self.lost = self.open.take();
                     return Err(e);
                 }
                 Ok(bytes) if !bytes.is_empty() => return Ok(Got::Bytes(bytes)),
@@ -160,17 +181,23 @@ impl Growing {
         self.at_end()
     }
 
+    /// The file was cut. A copy of it may hold what was written since the last look.
+    fn begin_anew(&mut self) -> io::Result<Got> {
+        let Some(open) = &mut self.open else {
+            return Ok(Got::Nothing);
+        };
+        if open.path == self.path && open.go_on_in_copy(&mut self.first) {
+            return self.next(PART);
+        }
+        Ok(open.begin_anew())
+    }
+
     /// The file is read to its end, or none is open.
     fn at_end(&mut self) -> io::Result<Got> {
-        if let Some(open) = &mut self.open
-            && open.is_cut()
-        {
-            return Ok(open.begin_anew());
+        if self.open.as_ref().is_some_and(Open::is_cut) {
+            return self.begin_anew();
         }
-        let next = match self.first.take() {
-            Some(aside) => aside,
-            None => self.path.clone(),
-        };
+        let next = self.first.pop().unwrap_or_else(|| self.path.clone());
         let meta = match fs::metadata(&next) {
             Ok(meta) => meta,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -184,7 +211,7 @@ impl Growing {
             self.idle = true;
             return Ok(Got::Nothing);
         }
-        let mut open = Open::new(&next)?;
+        let mut open = Open::new(&next, next != self.path)?;
         let goes_on = self.lost.take().is_some_and(|lost| open.go_on(lost));
         self.open = Some(open);
         if goes_on {
@@ -201,26 +228,53 @@ impl Growing {
 }
 
 impl Open {
-    fn new(path: &Path) -> io::Result<Self> {
+    fn new(path: &Path, aside: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let meta = file.metadata()?;
+        // One of its own: what looks whether it is packed moves on in it.
+        let packed = aside.then(|| decompressed(Box::new(File::open(path)?)));
+        let unpacked = packed.transpose()?.filter(|(_, packed)| *packed);
         Ok(Self {
             identity: identity(&meta),
             compared: meta.modified().ok(),
             path: path.to_owned(),
             offset: 0,
-            head: Vec::new(),
+            last: Vec::new(),
+            unpacked: unpacked.map(|(input, _)| input),
             file,
         })
     }
 
-    /// Goes on where the same file was left, if it is the same.
-    fn go_on(&mut self, (identity, offset): (Identity, u64)) -> bool {
-        let same = self.identity == Some(identity);
-        let whole = self.file.metadata().is_ok_and(|m| m.len() >= offset);
-        let there = same && whole && self.file.seek(SeekFrom::Start(offset)).is_ok();
+    fn mark(&self) -> Mark {
+        Mark::new(self.offset, &self.last)
+    }
+
+    /// Goes on in the copy that was made of a file before it was cut, if there is one.
+    fn go_on_in_copy(&mut self, first: &mut Vec<PathBuf>) -> bool {
+        let mut copies = pieces::since(&self.path, &self.mark());
+        copies.reverse();
+        let Some(mut copy) = copies.pop().and_then(|c| Self::new(&c, true).ok()) else {
+            return false;
+        };
+        let there = match &mut copy.unpacked {
+            Some(input) => io::copy(&mut input.take(self.offset), &mut io::sink()).is_ok(),
+            None => copy.file.seek(SeekFrom::Start(self.offset)).is_ok(),
+        };
         if there {
-            self.offset = offset;
+            (copy.offset, copy.last) = (self.offset, std::mem::take(&mut self.last));
+            *self = copy;
+            first.append(&mut copies);
+        }
+        there
+    }
+
+    /// Goes on where the same file was left, if it is the same.
+    fn go_on(&mut self, lost: Self) -> bool {
+        let same = self.identity.is_some() && self.identity == lost.identity;
+        let whole = self.file.metadata().is_ok_and(|m| m.len() >= lost.offset);
+        let there = same && whole && self.file.seek(SeekFrom::Start(lost.offset)).is_ok();
+        if there {
+            (self.offset, self.last) = (lost.offset, lost.last);
         }
         there
     }
@@ -228,43 +282,45 @@ impl Open {
     fn read(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let mut part = vec![0; most];
         let n = loop {
-            match self.file.read(&mut part) {
+            let got = match &mut self.unpacked {
+                // What is damaged ends where it cannot be unpacked.
+                Some(input) => input.read(&mut part).or_else(|e| match e.kind() {
+                    io::ErrorKind::Interrupted => Err(e),
+                    _ => Ok(0),
+                }),
+                None => self.file.read(&mut part),
+            };
+            match got {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 other => break other?,
             }
         };
         part.truncate(n);
         self.offset += n as u64;
-        // Of a file that is gone on with the head is not known.
-        if self.offset == self.head.len() as u64 + n as u64 {
-            let room = HEAD.saturating_sub(self.head.len()).min(n);
-            self.head.extend_from_slice(&part[..room]);
-        }
+        self.last.extend_from_slice(&part[n.saturating_sub(LAST)..]);
+        let spare = self.last.len().saturating_sub(LAST);
+        self.last.drain(..spare);
         Ok(part)
     }
 
     fn is_cut(&self) -> bool {
-        self.file.metadata().is_ok_and(|m| m.len() < self.offset)
+        let shorter = |m: Metadata| m.len() < self.offset;
+        self.unpacked.is_none() && self.file.metadata().is_ok_and(shorter)
     }
 
-    /// Whether the first bytes are others than those that were read: the file was cut and has grown past its old end.
+    /// Whether the bytes that were read are others now: the file was cut and has grown past its old end.
     fn was_written_anew(&mut self) -> bool {
         let changed = self.file.metadata().and_then(|m| m.modified()).ok();
-        if changed == self.compared || self.head.is_empty() {
+        if changed == self.compared || self.offset == 0 {
             return false;
         }
         self.compared = changed;
-        let mut head = Vec::with_capacity(HEAD);
-        let again = File::open(&self.path).and_then(|file| {
-            let same = identity(&file.metadata()?) == self.identity;
-            file.take(self.head.len() as u64).read_to_end(&mut head)?;
-            Ok(same)
-        });
-        again.unwrap_or(false) && head.len() == self.head.len() && head != self.head
+        let is_it = |m: Metadata| identity(&m) == self.identity && m.len() >= self.offset;
+        fs::metadata(&self.path).is_ok_and(is_it) && !self.mark().fits(&self.path)
     }
 
     fn begin_anew(&mut self) -> Got {
-        (self.offset, self.head) = (0, Vec::new());
+        (self.offset, self.last) = (0, Vec::new());
         let _ = self.file.seek(SeekFrom::Start(0));
         Got::Began("the log was cut and begins anew".to_owned())
     }
@@ -280,16 +336,4 @@ fn identity(meta: &Metadata) -> Option<Identity> {
     #[cfg(not(unix))]
     let identity = None;
     identity
-}
-
-/// The file beside a log that was the log before it was rotated.
-fn put_aside(path: &Path, last: Identity) -> Option<PathBuf> {
-    let is_last = |p: &Path| fs::metadata(p).is_ok_and(|m| identity(&m) == Some(last));
-    if is_last(path) {
-        return None;
-    }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-    let beside = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
-    let mut files = beside.filter_map(|e| Some(e.ok()?.path()));
-    files.find(|p| is_last(p))
 }

@@ -20,7 +20,7 @@ fn add(path: &Path, text: &str) {
 }
 
 fn follower<'a>(path: &Path, aliases: &'a Aliases) -> Follower<'a> {
-    Follower::new(path, aliases, Options::default(), None).expect("follows")
+    Follower::new(path, aliases, Options::default(), &Last::default()).expect("follows")
 }
 
 /// Polls until nothing is new; the notes on the way.
@@ -29,7 +29,7 @@ fn drain(f: &mut Follower<'_>) -> Vec<String> {
     loop {
         let poll = f.poll().expect("readable");
         notes.extend(poll.notes);
-        if !poll.grew {
+        if !poll.grew && !poll.more {
             return notes;
         }
     }
@@ -87,14 +87,139 @@ fn a_follower_that_starts_after_a_rotation_reads_the_rest_of_the_file_it_knew() 
     add(&log, &lines(0..20));
     let mut before = follower(&log, &aliases);
     drain(&mut before);
-    let known = before.identity();
-    assert!(known.is_some());
+    before.run();
+    let known = Last {
+        mark: before.mark(),
+        place: Some((0, 19)),
+    };
     add(&log, &lines(20..30));
     fs::rename(&log, folder.path().join("train.log.1")).expect("moved");
     add(&log, &lines(30..40));
-    let mut after = Follower::new(&log, &aliases, Options::default(), known).expect("follows");
+    let mut after = Follower::new(&log, &aliases, Options::default(), &known).expect("follows");
     drain(&mut after);
     assert_eq!(steps(&mut after), (0..40).collect::<Vec<_>>());
+}
+
+/// Where a follower of a log ends that has read all of it.
+fn last_of(log: &Path) -> Last {
+    let aliases = Aliases::built_in();
+    let mut f = follower(log, &aliases);
+    drain(&mut f);
+    let (run, before) = f.run().expect("rows");
+    let attempts = before.attempts as usize + run.attempts.len();
+    Last {
+        mark: f.mark(),
+        place: Some((attempts as u32 - 1, run.steps[run.len() - 1])),
+    }
+}
+
+fn pack(from: &Path, to: &Path) {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed
+        .write_all(&fs::read(from).expect("there"))
+        .expect("packed");
+    fs::write(to, packed.finish().expect("packed")).expect("written");
+    fs::remove_file(from).expect("gone");
+}
+
+#[test]
+fn what_was_rotated_away_meanwhile_is_read_first_however_often_copied_or_packed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let (log, aliases) = (path("train.log"), Aliases::built_in());
+    add(&log, &lines(0..20));
+    let last = last_of(&log);
+    // Copied and cut, packed, and rotated twice more.
+    add(&log, &lines(20..30));
+    fs::copy(&log, path("a")).expect("copied");
+    pack(&path("a"), &path("train.log.3.gz"));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(path("train.log.2"), lines(30..40)).expect("written");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(path("train.log.1"), lines(40..50)).expect("written");
+    fs::write(path("train.log.err"), lines(900..990)).expect("written");
+    fs::write(&log, lines(50..60)).expect("written");
+    let mut after = Follower::new(&log, &aliases, Options::default(), &last).expect("follows");
+    drain(&mut after);
+    assert_eq!(steps(&mut after), (0..60).collect::<Vec<_>>());
+}
+
+#[test]
+fn attempts_are_counted_on_in_a_file_that_another_follower_began() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (log, aliases) = (folder.path().join("train.log"), Aliases::built_in());
+    add(&log, &[lines(0..20), lines(10..30), lines(15..40)].concat());
+    let last = last_of(&log);
+    let attempt = |log: &Path, last: &Last| {
+        let mut f = Follower::new(log, &aliases, Options::default(), last).expect("follows");
+        drain(&mut f);
+        let (run, before) = f.run().expect("rows");
+        let attempts = before.attempts + u32::try_from(run.attempts.len()).expect("few");
+        let mark = f.mark();
+        let place = Some((attempts - 1, run.steps[run.len() - 1]));
+        (attempts - 1, Last { mark, place })
+    };
+    assert_eq!(attempt(&log, &last).0, 2, "the same file");
+    // What went before is gone: the run goes on, or goes back.
+    fs::write(&log, lines(40..60)).expect("written");
+    let (number, on) = attempt(&log, &last);
+    assert_eq!(number, 2);
+    add(&log, &lines(60..70));
+    assert_eq!(attempt(&log, &on).0, 2, "the second file is known too");
+    fs::write(&log, lines(5..200)).expect("written");
+    let (number, back) = attempt(&log, &on);
+    assert_eq!(number, 3);
+    assert_eq!(attempt(&log, &back).0, 3);
+    // A follower that saw the file begin notes the same as one that starts with it.
+    let mut live = follower(&log, &aliases);
+    drain(&mut live);
+    live.run();
+    fs::rename(&log, folder.path().join("train.log.1")).expect("moved");
+    add(&log, &lines(100..120));
+    drain(&mut live);
+    live.run();
+    let mark = live.mark();
+    assert_eq!(mark.as_ref().and_then(|m| m.after), Some((1, 0)));
+    let last = Last {
+        mark,
+        place: Some((1, 119)),
+    };
+    fs::remove_file(folder.path().join("train.log.1")).expect("gone");
+    assert_eq!(attempt(&log, &last).0, 1);
+}
+
+#[test]
+fn a_file_of_which_nothing_was_read_leaves_the_mark_of_the_one_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (log, aliases) = (folder.path().join("train.log"), Aliases::built_in());
+    let mut f = follower(&log, &aliases);
+    add(&log, &lines(0..20));
+    drain(&mut f);
+    fs::rename(&log, folder.path().join("train.log.1")).expect("moved");
+    add(&log, "");
+    assert_eq!(drain(&mut f).len(), 1);
+    let last = Last {
+        mark: f.mark(),
+        place: Some((0, 19)),
+    };
+    add(&log, &lines(20..30));
+    let mut after = Follower::new(&log, &aliases, Options::default(), &last).expect("follows");
+    drain(&mut after);
+    assert_eq!(steps(&mut after), (0..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_between_the_last_look_and_a_cut_are_read_from_the_copy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (log, aliases) = (folder.path().join("train.log"), Aliases::built_in());
+    let mut f = follower(&log, &aliases);
+    add(&log, &lines(0..20));
+    drain(&mut f);
+    add(&log, &lines(20..30));
+    fs::copy(&log, folder.path().join("train.log.1")).expect("copied");
+    fs::write(&log, lines(30..35)).expect("cut");
+    assert_eq!(drain(&mut f).len(), 1);
+    assert_eq!(steps(&mut f), (0..35).collect::<Vec<_>>());
 }
 
 #[test]
@@ -109,8 +234,8 @@ fn a_log_that_is_cut_begins_anew_whether_it_is_shorter_or_has_grown_past_its_old
     assert_eq!(drain(&mut f), ["the log was cut and begins anew"]);
     let (run, _) = f.run().expect("rows");
     assert_eq!((run.len(), run.attempts.len()), (25, 2));
-    // Past its old end, with another start.
-    let again: String = (0..200).map(|s| line(s, 3.0)).collect();
+    // Past its old end, with the same start.
+    let again = lines(10..11) + &(0..199).map(|s| line(s, 3.0)).collect::<String>();
     std::thread::sleep(std::time::Duration::from_millis(20));
     fs::write(&log, again).expect("written");
     assert_eq!(drain(&mut f), ["the log was cut and begins anew"]);
