@@ -5,7 +5,7 @@ mod print;
 mod serve;
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         unreadable: None,
         noted: Instant::now(),
         scanned: Instant::now(),
-        complaint: None,
+        complaints: [None, None],
     };
     watch.hello();
     watch.post.catch_up(&mut watch.watcher.ledger)?;
@@ -142,8 +142,8 @@ struct Watch<'a> {
     unreadable: Option<Instant>,
     noted: Instant,
     scanned: Instant,
-    /// What was complained of last.
-    complaint: Option<String>,
+    /// What was said last of a log that cannot be read, and of checkpoints that cannot be looked up.
+    complaints: [Option<String>; 2],
 }
 
 impl Watch<'_> {
@@ -194,7 +194,7 @@ impl Watch<'_> {
             Err(e) if lasting(&e) => return Err(e.into()),
             Err(e) => {
                 self.unreadable.get_or_insert_with(Instant::now);
-                self.complain(&e.to_string());
+                complain(&mut self.complaints[0], &e.to_string());
                 return Ok((false, false));
             }
         };
@@ -204,7 +204,7 @@ impl Watch<'_> {
         }
         self.unseen |= poll.grew || poll.ended;
         if self.unseen {
-            self.complaint = None;
+            self.complaints[0] = None;
             self.examine(!poll.more)?;
         }
         Ok((poll.more, poll.ended))
@@ -252,8 +252,11 @@ impl Watch<'_> {
         }
         self.scanned = Instant::now();
         match self.args.input.kept.given() {
-            Ok(given) => self.told.checkpoints = given,
-            Err(e) => self.complain(&format!("{e:#}")),
+            Ok(given) => {
+                self.told.checkpoints = given;
+                self.complaints[1] = None;
+            }
+            Err(e) => complain(&mut self.complaints[1], &format!("{e:#}")),
         }
     }
 
@@ -309,13 +312,13 @@ impl Watch<'_> {
             self.follower.unread(),
         ));
     }
+}
 
-    /// Says what is wrong, once as long as it stays the same.
-    fn complain(&mut self, what: &str) {
-        if self.complaint.as_deref() != Some(what) {
-            say(&format!("{what}; it is tried again"));
-            self.complaint = Some(what.to_owned());
-        }
+/// Says what is wrong, once as long as it stays the same.
+fn complain(said: &mut Option<String>, what: &str) {
+    if said.as_deref() != Some(what) {
+        say(&format!("{what}; it is tried again"));
+        *said = Some(what.to_owned());
     }
 }
 
@@ -345,9 +348,5 @@ fn clock() -> String {
 /// A note about the watch itself, on standard error.
 fn say(text: &str) {
     let mut err = anstream::stderr().lock();
-    let _ = if std::io::stderr().is_terminal() {
-        writeln!(err, "\x1b[2m{text}\x1b[0m")
-    } else {
-        writeln!(err, "{text}")
-    };
+    let _ = writeln!(err, "\x1b[2m{text}\x1b[0m");
 }
