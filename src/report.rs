@@ -22,6 +22,8 @@ pub mod skip_list;
 
 pub mod text;
 
+mod ansi;
+
 mod cost;
 
 mod times;

@@ -4,7 +4,7 @@
 //! a file that only one can create, and only then hands them on.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -105,7 +105,14 @@ fn post(args: &Args) -> anyhow::Result<ExitCode> {
     if matches!(claim.try_lock(), Err(TryLockError::WouldBlock)) || args.done.exists() {
         return Ok(ExitCode::SUCCESS);
     }
-    let outcome = insist(&url, &body);
+    let note = |text: &str| {
+        // What cannot be noted is not heard: the delivery goes on all the same.
+        let _ = std::fs::write(note_of(&args.done), format!("{text}\n"));
+    };
+    let outcome = insist(&url, &body, &note, &|| args.news.exists());
+    if let Err(e) = &outcome {
+        note(&e.to_string());
+    }
     std::fs::write(
         &args.done,
         if outcome.is_ok() {
@@ -127,7 +134,19 @@ enum Answer {
     Never(String),
 }
 
-fn insist(url: &str, body: &[u8]) -> anyhow::Result<()> {
+/// The file beside `done` in which a webhook's trouble is noted, for the watch to say: what is written to its standard error
+/// would keep open whatever that is piped into, for as long as the webhook is tried.
+fn note_of(done: &Path) -> PathBuf {
+    done.with_extension("note")
+}
+
+/// Sends until it is taken. `note` hears of the first trouble; whoever removes the news calls the delivery off.
+fn insist(
+    url: &str,
+    body: &[u8],
+    note: &dyn Fn(&str),
+    wanted: &dyn Fn() -> bool,
+) -> anyhow::Result<()> {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .http_status_as_error(false)
@@ -148,12 +167,12 @@ fn insist(url: &str, body: &[u8]) -> anyhow::Result<()> {
             bail!("{why}; given up after an hour");
         }
         if wait == FIRST_WAIT {
-            let _ = writeln!(
-                std::io::stderr(),
-                "--webhook: {why}; it is tried for an hour"
-            );
+            note(&format!("{why}; it is tried for an hour"));
         }
         std::thread::sleep(pause);
+        if !wanted() {
+            bail!("{why}; the news were removed");
+        }
         wait = (wait * 2).min(LONGEST_WAIT);
     }
 }

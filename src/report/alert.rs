@@ -6,17 +6,11 @@ use serde_json::{Value, json};
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::plan::{Action, Plan};
+use crate::report::ansi::{BOLD, DIM, GREEN, PLAIN, RED, YELLOW};
 use crate::report::words;
 use crate::report::{json as document, shown};
 use crate::run::printable;
 use crate::watch::{Change, Doing, Hang, News, Told};
-
-const BOLD: &str = "\x1b[1m";
-const DIM: &str = "\x1b[2m";
-const RED: &str = "\x1b[31m";
-const GREEN: &str = "\x1b[32m";
-const YELLOW: &str = "\x1b[33m";
-const PLAIN: &str = "\x1b[0m";
 
 /// A log's name as it is shown: names may hold what steers a terminal.
 pub fn name(log: &std::path::Path) -> String {

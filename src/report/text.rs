@@ -6,18 +6,12 @@ use std::fmt::Write;
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::plan::{Action, Plan};
+use crate::report::ansi::{BOLD, DIM, GREEN, PLAIN, RED, YELLOW};
 use crate::report::chart::{self, Ink, Tone};
 use crate::report::cost;
 use crate::report::words;
 use crate::rules::Finding;
 use crate::verdict::{Outcome, UNKNOWN};
-
-const BOLD: &str = "\x1b[1m";
-const DIM: &str = "\x1b[2m";
-const RED: &str = "\x1b[31m";
-const GREEN: &str = "\x1b[32m";
-const YELLOW: &str = "\x1b[33m";
-const PLAIN: &str = "\x1b[0m";
 
 /// Widest line of text, however wide the terminal is.
 const WIDTH: usize = 96;

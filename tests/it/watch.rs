@@ -71,6 +71,25 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
+    /// Waits for a file of the state whose name ends so; its name.
+    fn wait_for_ending(&self, ending: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let all = fs::read_dir(self.path("state")).expect("a folder");
+            let names = all.map(|e| {
+                e.expect("an entry")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            });
+            if let Some(name) = names.into_iter().find(|n| n.ends_with(ending)) {
+                return name;
+            }
+            assert!(start.elapsed() < PATIENCE, "{ending}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Waits until a file holds something that fits.
     fn wait(&self, name: &str, fits: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
@@ -455,6 +474,23 @@ fn a_webhook_is_tried_again_while_the_server_is_busy_and_not_when_it_refuses() {
             .is_err(),
         "once"
     );
+}
+
+#[test]
+fn a_webhook_that_is_away_holds_up_nobody_who_reads_the_notes() {
+    let place = Place::new();
+    place.log(&text(1..900, &[600]));
+    let nowhere = "http://127.0.0.1:9/hook";
+    let start = Instant::now();
+    // As `2>&1 | cat` does: the output is read until its last writer is gone.
+    let out = place.command(&["--webhook", nowhere, "--once"]).output();
+    assert!(out.expect("it runs").status.success());
+    assert!(start.elapsed() < PATIENCE / 2, "its delivery goes on alone");
+    let name = place.wait_for_ending(".webhook.note");
+    let watch = place.start(&["--webhook", nowhere]);
+    let said = watch.note("it is tried for an hour");
+    assert!(said.starts_with("incident 1: --webhook: "), "{said}");
+    assert!(!place.path("state").join(name).exists());
 }
 
 #[test]

@@ -260,7 +260,14 @@ impl<'a> Post<'a> {
     }
 
     fn deliver(&mut self, ledger: &mut Ledger, most: usize) {
-        let mut done = self.ended();
+        let ended = self.ended();
+        // A delivery notes its trouble before it ends.
+        self.say_trouble(ledger);
+        let failed = ended.iter().filter(|(_, status)| !status.success());
+        for (due, status) in failed.filter(|(due, _)| due.channel != Channel::Webhook) {
+            say(&failure(due, *status));
+        }
+        let mut done: Vec<Due> = ended.into_iter().map(|(due, _)| due).collect();
         for due in &ledger.due {
             let file = self.file(due, "json");
             let away = self.running.iter().any(|(d, _)| d == due) || done.contains(due);
@@ -290,23 +297,33 @@ impl<'a> Post<'a> {
             return;
         }
         for due in &done {
-            for ending in ["json", "claimed", "done"] {
+            for ending in ["json", "claimed", "done", "note"] {
                 let _ = fs::remove_file(self.file(due, ending));
             }
         }
     }
 
+    /// Says what deliveries have noted of their trouble.
+    fn say_trouble(&self, ledger: &Ledger) {
+        for due in ledger.due.iter().filter(|d| d.channel == Channel::Webhook) {
+            let note = self.file(due, "note");
+            if let Ok(text) = fs::read_to_string(&note)
+                && text.ends_with('\n')
+                && fs::remove_file(&note).is_ok()
+            {
+                say(&format!("{}: --webhook: {}", about(due), text.trim()));
+            }
+        }
+    }
+
     /// Deliveries whose process has ended.
-    fn ended(&mut self) -> Vec<Due> {
+    fn ended(&mut self) -> Vec<(Due, ExitStatus)> {
         let mut out = Vec::new();
         self.running.retain_mut(|(due, child)| {
             let Ok(Some(status)) = child.try_wait() else {
                 return true;
             };
-            if !status.success() {
-                say(&failure(due, status));
-            }
-            out.push(due.clone());
+            out.push((due.clone(), status));
             false
         });
         out
@@ -341,6 +358,9 @@ impl<'a> Post<'a> {
             }
         }
         child.stdin(Stdio::null()).stdout(Stdio::null());
+        if command.is_none() {
+            child.stderr(Stdio::null());
+        }
         apart(&mut child);
         Ok(Some(child.spawn().context("a process for the news")?))
     }
@@ -354,12 +374,15 @@ fn about(due: &Due) -> String {
 
 /// That a delivery failed, which happens once: a command that failed may have done its work.
 fn failure(due: &Due, status: ExitStatus) -> String {
-    let what = match due.channel {
-        Channel::Incident => "the command of --on-incident failed",
-        Channel::Update => "the command of --on-update failed",
-        Channel::Webhook => "the webhook did not take it",
+    let option = match due.channel {
+        Channel::Incident => "--on-incident",
+        Channel::Update => "--on-update",
+        Channel::Webhook => "--webhook",
     };
-    format!("{}: {what} ({status}); it is not tried again", about(due))
+    format!(
+        "{}: the command of {option} failed ({status}); it is not tried again",
+        about(due)
+    )
 }
 
 /// What ends the watch from the keyboard does not end the delivery.
