@@ -17,8 +17,8 @@ use crate::run::{Attempt, Run};
 use episode::Episode;
 
 pub use level::Level;
-pub(crate) use series::lineage;
 pub use series::{Series, along};
+pub(crate) use series::{grad as norms, lineage};
 
 /// A stretch where a signal left its level. Steps are the source's own numbers.
 #[derive(Debug, Clone)]

@@ -177,16 +177,17 @@ fn orders(run: &Run, found: &[Incident]) -> BTreeMap<u32, Option<DataOrder>> {
         .collect()
 }
 
-/// Onsets of different attempts this close are the same place.
-const SAME_PLACE: u64 = 20;
+/// Steps by which onsets of the same place may lie apart: 20, and two rows more.
+pub(crate) fn same_place(run: &Run) -> u64 {
+    20 + 2 * run.spacing()
+}
 
 fn same_as(run: &Run, found: &[Incident], n: usize) -> Option<usize> {
-    let mine = &found[n];
+    let (mine, apart) = (&found[n], same_place(run));
     let near = |i: &Incident| {
         i.attempt < mine.attempt
             && i.signal == mine.signal
-            && run.steps[i.onset_row].abs_diff(run.steps[mine.onset_row])
-                <= SAME_PLACE + 2 * run.spacing()
+            && run.steps[i.onset_row].abs_diff(run.steps[mine.onset_row]) <= apart
     };
     found[..n].iter().position(near).map(|at| at + 1)
 }

@@ -4,6 +4,8 @@
 
 pub mod cores;
 
+pub mod files;
+
 pub mod signal;
 
 pub mod run;

@@ -281,6 +281,11 @@ impl Run {
         *gaps.select_nth_unstable(middle).1
     }
 
+    /// The lowest and the highest step, in the source's own numbers.
+    pub fn span(&self) -> Option<(u64, u64)> {
+        Some((*self.steps.iter().min()?, *self.steps.iter().max()?))
+    }
+
     /// The attempt that a row belongs to.
     pub fn attempt_of(&self, row: usize) -> u32 {
         let after = self.attempts.partition_point(|a| a.rows.end <= row);

@@ -15,6 +15,7 @@ use std::io;
 use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
 
+use crate::files::Refused;
 use crate::run::message;
 
 pub use long::Long;
@@ -98,6 +99,12 @@ pub enum StoreError {
         /// What does not fit.
         what: String,
     },
+}
+
+impl From<Refused> for StoreError {
+    fn from(Refused { doing, source }: Refused) -> Self {
+        Self::Io { doing, source }
+    }
 }
 
 /// What the library says, without the names it puts before it.

@@ -4,7 +4,7 @@ mod hang;
 mod ledger;
 mod pulse;
 
-use crate::diagnosis::{Diagnosed, Diagnosis};
+use crate::diagnosis::{Diagnosed, Diagnosis, same_place};
 use crate::ingest::follow::Before;
 use crate::run::Run;
 
@@ -12,8 +12,6 @@ pub use hang::{Doing, Hang, Pace};
 pub use ledger::{Channel, Due, Entry, Ledger, LedgerError, Place, Told, What};
 pub use pulse::Pulse;
 
-/// Onsets this close, and two rows more, are the same one seen with more rows: as in a diagnosis.
-const SAME_PLACE: u64 = 20;
 /// Steps after its end from which on an incident that is not found any more is taken back.
 const WITHDRAWN_AFTER: u64 = 100;
 /// Rows before an onset that detection needs for its answer to count against what was told.
@@ -115,13 +113,13 @@ impl Watcher {
     /// What a diagnosis shows that was not told.
     pub fn look(&mut self, d: &Diagnosis, before: Before) -> Vec<News> {
         let seen = found(d, before);
-        let near = SAME_PLACE + 2 * d.run.spacing();
-        let bound = self.bind(&seen, near);
+        let bound = self.bind(&seen, same_place(&d.run));
         let mut news = Vec::new();
         for (entry, of) in bound.iter().enumerate() {
             match of {
                 Some(n) => {
-                    let (now, last) = (told(d, &seen[*n]), last_place(&d.run, before));
+                    let now = Told::of(&d.incidents[seen[*n].at]);
+                    let last = last_place(&d.run, before);
                     news.extend(self.ledger.update(entry, &now, &seen[*n], last));
                 }
                 None => news.extend(self.withdraw(entry, d, before)),
@@ -133,7 +131,10 @@ impl Watcher {
             .map(|(_, s)| s)
             .filter(|s| !self.ledger.covers(s.onset))
             .collect();
-        news.extend(new.into_iter().map(|s| self.ledger.open(told(d, s), s)));
+        news.extend(
+            new.into_iter()
+                .map(|s| self.ledger.open(Told::of(&d.incidents[s.at]), s)),
+        );
         news
     }
 
@@ -195,8 +196,8 @@ impl Watcher {
     }
 
     /// How the run stands.
-    pub fn pulse(&self, d: Option<&Diagnosis>, run: &Run, before: Before, now: f64) -> Pulse {
-        Pulse::of(d, run, before, &self.ledger, self.pace.waited(now))
+    pub fn pulse(&self, d: &Diagnosis, before: Before, now: f64) -> Pulse {
+        Pulse::of(d, before, &self.ledger, self.pace.waited(now))
     }
 }
 
@@ -225,10 +226,6 @@ fn found(d: &Diagnosis, before: Before) -> Vec<Seen> {
         ),
     });
     seen.collect()
-}
-
-fn told(d: &Diagnosis, s: &Seen) -> Told {
-    Told::of(&d.incidents[s.at])
 }
 
 impl Told {

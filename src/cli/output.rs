@@ -1,11 +1,12 @@
 //! Prints and writes: results to standard output and files, errors and progress to standard error.
 
 use std::fs;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use whyspike::files;
 use whyspike::report::text::Layout;
 
 /// Prints a result. A reader that closed the pipe early is no error.
@@ -32,27 +33,10 @@ pub(super) fn spares(path: &Path, logs: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file beside its place and then puts it there: nobody opens half of it. A link is followed, and what is no file,
-/// such as a pipe, is written to as it is.
+/// Writes a file that appears whole or not at all.
 pub(super) fn file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    put(path, bytes).with_context(|| path.display().to_string())
-}
-
-fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if fs::metadata(&path).is_ok_and(|m| !m.is_file()) {
-        return Ok(fs::write(&path, bytes)?);
-    }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".whyspike-");
-    // It is for others to read: what the umask leaves, as of any file.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.persist(&path)?;
-    Ok(())
+    let written: io::Result<()> = files::replace(path, |file| file.write_all(bytes));
+    written.with_context(|| path.display().to_string())
 }
 
 /// Columns of the terminal that standard output is; `None` if it is none.
@@ -97,7 +81,7 @@ const LONG: u64 = 64 * 1024 * 1024;
 
 impl Progress {
     pub(super) fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(ProgressBar::hidden);
+        let bar = io::stderr().is_terminal().then(ProgressBar::hidden);
         Self { bar, shown: false }
     }
 

@@ -156,10 +156,10 @@ fn known(run: &Run, signals: &[String]) -> anyhow::Result<()> {
 
 /// Steps beyond the run would be an empty picture.
 fn within(run: &Run, from: Option<u64>, to: Option<u64>) -> anyhow::Result<()> {
-    let (Some(first), Some(last)) = (run.steps.iter().min(), run.steps.iter().max()) else {
+    let Some((first, last)) = run.span() else {
         return Ok(());
     };
-    if from.is_some_and(|s| s > *last) || to.is_some_and(|s| s < *first) {
+    if from.is_some_and(|s| s > last) || to.is_some_and(|s| s < first) {
         bail!("--from, --to: nothing was logged there; the run has steps {first} to {last}");
     }
     Ok(())

@@ -305,7 +305,7 @@ impl Watch<'_> {
         let pulse: Option<Pulse> = self
             .latest
             .as_ref()
-            .map(|(d, before)| self.watcher.pulse(Some(d), &d.run, *before, now()));
+            .map(|(d, before)| self.watcher.pulse(d, *before, now()));
         server.publish(prometheus::render(
             &self.log,
             pulse.as_ref(),

@@ -120,7 +120,7 @@ pub(crate) fn lineage(run: &Run, attempt: &Attempt) -> (Vec<usize>, usize) {
 }
 
 /// log₁₀ of the gradient norm along an attempt. A norm of zero says nothing.
-pub(super) fn grad(run: &Run, attempt: &Attempt) -> Series {
+pub(crate) fn grad(run: &Run, attempt: &Attempt) -> Series {
     let norms = along(run, attempt, "grad_norm", &|v| (v > 0.0).then(|| v.log10()));
     // Norms of neighbouring steps are related by nature: that is no smoothing.
     Series {

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::plan::{Action, Plan};
-use crate::report::ansi::{BOLD, DIM, GREEN, PLAIN, RED, YELLOW};
+use crate::report::ansi::{self, BOLD, DIM, GREEN, PLAIN, RED};
+// Slack's markup asks for the same three characters to be escaped.
+use crate::report::markdown::html as escaped;
 use crate::report::words;
 use crate::report::{json as document, shown};
 use crate::run::printable;
@@ -19,27 +21,24 @@ pub fn name(log: &std::path::Path) -> String {
 
 /// News in one line for a terminal, without its end.
 pub fn line(d: Option<&Diagnosis>, news: &News) -> String {
-    let head = format!("incident {}", news.id);
+    let (colour, text) = says(d, news);
+    format!("{colour}{BOLD}incident {}{PLAIN}  {text}", news.id)
+}
+
+/// What is said of the incident, and in which colour.
+fn says(d: Option<&Diagnosis>, news: &News) -> (&'static str, String) {
     let (colour, text) = match (&news.what, at(d, news)) {
-        (Change::New(_), Some((d, x))) => (colour(x.plan.action), new(d, x)),
-        (Change::Updated(was, _), Some((d, x))) => (colour(x.plan.action), updated(d, x, was)),
+        (Change::New(_), Some((d, x))) => (ansi::of(x.plan.action), new(d, x)),
+        (Change::Updated(was, _), Some((d, x))) => (ansi::of(x.plan.action), updated(d, x, was)),
         (Change::Withdrawn, _) => (DIM, WITHDRAWN.to_owned()),
         (Change::Hung(hang), _) => (RED, hung(hang)),
         (Change::GoesOn { step, after }, _) => (GREEN, goes_on(*step, *after)),
         (Change::New(_) | Change::Updated(..), None) => (PLAIN, String::new()),
     };
-    format!("{colour}{BOLD}{head}{PLAIN}  {}", printable(&text))
+    (colour, printable(&text).into_owned())
 }
 
 const WITHDRAWN: &str = "taken back: with more rows it does not stand out";
-
-fn colour(action: Action) -> &'static str {
-    match action {
-        Action::None => GREEN,
-        Action::Wait => YELLOW,
-        _ => RED,
-    }
-}
 
 /// The incident that news are about.
 fn at<'a>(d: Option<&'a Diagnosis>, news: &News) -> Option<(&'a Diagnosis, &'a Diagnosed)> {
@@ -53,13 +52,8 @@ fn at<'a>(d: Option<&'a Diagnosis>, news: &News) -> Option<(&'a Diagnosis, &'a D
 /// Signal, kind and shape; of a shape that cannot be told yet, that it is open.
 fn title(x: &Diagnosed) -> String {
     let i = &x.incident;
-    let signal = if i.signal == "loss" {
-        "loss"
-    } else {
-        "gradient norm alone"
-    };
     let shape = if i.open { "open" } else { i.shape.name() };
-    format!("{signal}, {}, {shape}", i.kind.name())
+    format!("{}, {}, {shape}", words::signal(i), i.kind.name())
 }
 
 fn new(d: &Diagnosis, x: &Diagnosed) -> String {
@@ -146,7 +140,7 @@ pub fn payload(log: &str, d: Option<&Diagnosis>, news: &News) -> Value {
     let incident = at(d, news).map(|(d, x)| document::incident(d, x));
     let mut out = json!({
         "schema": document::SCHEMA, "whyspike": env!("CARGO_PKG_VERSION"), "event": event(&news.what), "id": news.id,
-        "log": printable(log), "says": plain(d, news), "incident": incident,
+        "log": printable(log), "says": says(d, news).1, "incident": incident,
         "run": d.map(|d| json!({ "format": d.run.meta.format, "last_step": d.run.steps.last(), "rows": d.run.len() })),
     });
     match &news.what {
@@ -163,13 +157,6 @@ pub fn payload(log: &str, d: Option<&Diagnosis>, news: &News) -> Value {
     out
 }
 
-/// The line without colours and without the number.
-fn plain(d: Option<&Diagnosis>, news: &News) -> String {
-    let line = anstream::adapter::strip_str(&line(d, news)).to_string();
-    line.split_once("  ")
-        .map_or(String::new(), |(_, text)| text.to_owned())
-}
-
 /// News for a webhook that takes what Slack's incoming webhooks take: `text`, in its own markup.
 pub fn message(log: &str, d: Option<&Diagnosis>, news: &News) -> Value {
     let name = log.rsplit('/').next().unwrap_or(log);
@@ -177,22 +164,15 @@ pub fn message(log: &str, d: Option<&Diagnosis>, news: &News) -> Value {
         "*whyspike: incident {}* in `{}`\n{}",
         news.id,
         escaped(&name.replace('`', "'")),
-        escaped(&plain(d, news)).replace(" · ", "\n")
+        escaped(&says(d, news).1).replace(" · ", "\n")
     );
     let resume = at(d, news).and_then(|(_, x)| Some((x, x.plan.resume.as_ref()?)));
     if let Some((x, resume)) = resume
-        && matches!(x.plan.action, Action::Rollback | Action::RollbackAndSkip)
+        && words::acts(&x.plan)
         && let Some(command) = &resume.command
     {
         let command = escaped(&command.replace("```", "'''"));
         let _ = write!(text, "\n```{command}```");
     }
     json!({ "text": text })
-}
-
-/// The three characters that Slack's markup asks to be escaped.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }

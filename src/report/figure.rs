@@ -240,8 +240,7 @@ fn chosen(
 
 /// First and last step of a run.
 fn bounds(run: &Run) -> (u64, u64) {
-    let (from, to) = (run.steps.iter().min(), run.steps.iter().max());
-    (from.copied().unwrap_or(0), to.copied().unwrap_or(0))
+    run.span().unwrap_or_default()
 }
 
 /// The panels of some signals along some paths.

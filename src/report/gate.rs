@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::diagnosis::Diagnosis;
 use crate::gate::Check;
+use crate::report::ansi::{BOLD, GREEN, PLAIN, RED};
 use crate::report::{chart, markdown};
 
 /// The checks as lines for people; what failed first.
@@ -13,13 +14,13 @@ pub fn text(checks: &[Check]) -> String {
     let mut out = String::new();
     let (failed, passed): (Vec<&Check>, Vec<&Check>) = checks.iter().partition(|c| !c.passed());
     for check in failed {
-        let _ = writeln!(out, "\x1b[31m\x1b[1mfailed\x1b[0m  {}", check.name);
+        let _ = writeln!(out, "{RED}{BOLD}failed{PLAIN}  {}", check.name);
         for failure in &check.failures {
             let _ = writeln!(out, "        {}", failure.says);
         }
     }
     for check in passed {
-        let _ = writeln!(out, "\x1b[32mpassed\x1b[0m  {}", check.name);
+        let _ = writeln!(out, "{GREEN}passed{PLAIN}  {}", check.name);
     }
     out
 }

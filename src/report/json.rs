@@ -70,14 +70,15 @@ pub fn render_no_plan() -> String {
 
 fn run(d: &Diagnosis) -> RunPart<'_> {
     let losses = d.run.losses.iter();
+    let span = d.run.span();
     RunPart {
         sources: &d.run.meta.sources,
         format: &d.run.meta.format,
         framework: d.framework.as_ref().map(|f| f.name.as_str()),
         rows: d.run.len(),
         attempts: d.run.attempts.len(),
-        first_step: d.run.steps.iter().copied().min(),
-        last_step: d.run.steps.iter().copied().max(),
+        first_step: span.map(|s| s.0),
+        last_step: span.map(|s| s.1),
         step_base: d.run.meta.step_base,
         step_base_known: d.run.meta.base_known,
         signals: d.run.columns().map(|(n, _)| n).collect(),

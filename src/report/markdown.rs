@@ -11,8 +11,8 @@ use crate::report::cost;
 use crate::report::words::{self, span};
 use crate::verdict::Outcome;
 
-pub(super) use escape::escaped;
-use escape::{code, fenced, html};
+use escape::{code, fenced};
+pub(super) use escape::{escaped, html};
 
 /// Characters of a chart: more are wrapped or scrolled where an issue is read.
 const CHART: usize = 72;
@@ -81,7 +81,7 @@ fn in_short(x: &Diagnosed) -> String {
 }
 
 fn incident(out: &mut String, d: &Diagnosis, x: &Diagnosed, charts: bool) {
-    let _ = writeln!(out, "\n### {}\n", words::title(x).replacen('i', "I", 1));
+    let _ = writeln!(out, "\n### {}\n", words::capital(&words::title(x)));
     let when = escaped(&words::when(d, x));
     if let Some(id) = x.same_as {
         let _ = writeln!(
@@ -125,7 +125,7 @@ fn charted(out: &mut String, d: &Diagnosis, x: &Diagnosed) {
 
 /// The plan: in sight where it is to be done now, folded where it is only wanted if things change.
 fn plan(out: &mut String, p: &Plan) {
-    let acts = matches!(p.action, Action::Rollback | Action::RollbackAndSkip);
+    let acts = words::acts(p);
     out.push('\n');
     if acts {
         way_back(out, p, "Back to");
@@ -230,16 +230,10 @@ fn candidates(out: &mut String, p: &Plan) {
 
 fn evidence(out: &mut String, x: &Diagnosed) {
     let leading: Vec<&str> = x.verdict.leading().take(2).map(|(c, _)| c).collect();
-    let speaks = |cause: &str| {
-        let of_cause = x.verdict.evidence.iter().filter(move |f| f.cause == cause);
-        of_cause
-            .filter(|f| (f.ratio - 1.0).abs() > 1e-9)
-            .collect::<Vec<_>>()
-    };
     let mut rows = "| cause | ratio | evidence | rests on |\n|---|--:|---|---|\n".to_owned();
     let (mut causes, mut pieces) = (Vec::new(), 0);
     for cause in leading {
-        let found = speaks(cause);
+        let found = words::speaking(&x.verdict, cause);
         if !found.is_empty() {
             causes.push(html(cause));
         }

@@ -6,11 +6,10 @@ use std::fmt::Write;
 
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::plan::{Action, Plan};
-use crate::report::ansi::{BOLD, DIM, GREEN, PLAIN, RED, YELLOW};
+use crate::report::ansi::{self, BOLD, DIM, GREEN, PLAIN, RED, YELLOW};
 use crate::report::chart::{self, Ink, Tone};
 use crate::report::cost;
 use crate::report::words;
-use crate::rules::Finding;
 use crate::verdict::{Outcome, UNKNOWN};
 
 /// Widest line of text, however wide the terminal is.
@@ -106,11 +105,7 @@ fn header(out: &mut Page, d: &Diagnosis) {
 const MOST_REPLAYS: usize = 4;
 
 fn title(out: &mut Page, x: &Diagnosed) {
-    let colour = match x.plan.action {
-        Action::None => GREEN,
-        Action::Wait => YELLOW,
-        _ => RED,
-    };
+    let colour = ansi::of(x.plan.action);
     let _ = writeln!(out, "\n{BOLD}{colour}{}{PLAIN}", words::title(x));
 }
 
@@ -266,16 +261,7 @@ fn resume(out: &mut Page, p: &Plan, caveats: bool) {
 fn evidence(out: &mut Page, x: &Diagnosed) {
     let leading: Vec<&str> = x.verdict.leading().take(2).map(|(c, _)| c).collect();
     for (n, cause) in leading.iter().enumerate() {
-        let of_cause: Vec<&Finding> = x
-            .verdict
-            .evidence
-            .iter()
-            .filter(|f| f.cause == *cause)
-            .collect();
-        let speaks: Vec<&&Finding> = of_cause
-            .iter()
-            .filter(|f| (f.ratio - 1.0).abs() > 1e-9)
-            .collect();
+        let speaks = words::speaking(&x.verdict, cause);
         if speaks.is_empty() || (n > 0 && x.verdict.outcome == Outcome::Decided) {
             continue;
         }

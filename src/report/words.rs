@@ -11,10 +11,8 @@ use crate::verdict::{Outcome, Separating, Verdict};
 
 /// What was read, in a line.
 pub(super) fn run(d: &Diagnosis) -> String {
-    let steps = match (d.run.steps.iter().min(), d.run.steps.iter().max()) {
-        (Some(a), Some(b)) => span(*a, *b),
-        _ => "-".to_owned(),
-    };
+    let steps = d.run.span();
+    let steps = steps.map_or("-".to_owned(), |(a, b)| span(a, b));
     let attempts = d.run.attempts.len();
     let attempts = if attempts == 1 {
         "1 attempt".to_owned()
@@ -73,17 +71,30 @@ pub(super) fn title(x: &Diagnosed) -> String {
     } else {
         String::new()
     };
-    let signal = if i.signal == "loss" {
-        "loss"
-    } else {
-        "gradient norm alone"
-    };
     format!(
-        "incident {}: {signal}, {}, {}{open}{attempt}",
+        "incident {}: {}, {}, {}{open}{attempt}",
         x.id,
+        signal(i),
         i.kind.name(),
         i.shape.name()
     )
+}
+
+/// The signal that left its level.
+pub(super) fn signal(i: &Incident) -> &'static str {
+    if i.signal == "loss" {
+        "loss"
+    } else {
+        "gradient norm alone"
+    }
+}
+
+/// A sentence with a capital letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
 }
 
 /// The checkpoint to go back to, and why.
@@ -273,6 +284,12 @@ pub(super) fn says(f: &Finding) -> String {
     } else {
         f.says.clone()
     }
+}
+
+/// The evidence that speaks for or against a cause.
+pub(super) fn speaking<'a>(v: &'a Verdict, cause: &str) -> Vec<&'a Finding> {
+    let speaks = |f: &&Finding| f.cause == cause && (f.ratio - 1.0).abs() > 1e-9;
+    v.evidence.iter().filter(speaks).collect()
 }
 
 /// The advice in a word or two.

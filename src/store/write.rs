@@ -1,12 +1,11 @@
 //! Writes `run.parquet`: columns encoded on all cores, the file put in place in one step.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::fs::File;
+use std::io::BufWriter;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{ArrayRef, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
@@ -18,6 +17,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::cores;
+use crate::files;
 use crate::run::{Column, Run};
 use crate::signal::{SIGNALS, Signal, signal};
 use crate::store::{StoreError, arrays, footer};
@@ -30,62 +30,10 @@ const FEW: usize = 16 * 1024;
 /// Higher levels gain a few per cent on floats and take several times as long.
 const LEVEL: i32 = 1;
 
-/// Writes a run. The file appears whole or not at all.
+/// Writes a run. The file appears whole or not at all; the disk is not waited for: a log can be read again, and what a power
+/// failure tears is refused when it is read.
 pub fn write(run: &Run, path: &Path) -> Result<(), StoreError> {
-    // Where a link leads is written, not the link; and what is no file, such as a pipe or a device, is written to as it is.
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
-        let file = File::options().write(true).open(path);
-        return encode(
-            run,
-            &file.map_err(|source| StoreError::Io {
-                doing: "cannot write to it",
-                source,
-            })?,
-        );
-    }
-    let temporary = beside(path)?;
-    let written = put(run, &temporary, path);
-    if written.is_err() {
-        // Nothing more can be done about a file that can't be removed; the first error is the one to tell.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-fn put(run: &Run, temporary: &Path, path: &Path) -> Result<(), StoreError> {
-    let failed = |doing| move |source| StoreError::Io { doing, source };
-    let file =
-        File::create_new(temporary).map_err(failed("cannot create a file in this folder"))?;
-    encode(run, &file)?;
-    drop(file);
-    // The disk is not waited for: a log can be read again, and what a power failure tears is refused when it is read.
-    fs::rename(temporary, path).map_err(failed("cannot put the file in place"))
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
-}
-
-/// A name in the same folder that nothing else uses.
-fn beside(path: &Path) -> Result<PathBuf, StoreError> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let Some(name) = path.file_name() else {
-        let source = io::Error::from(io::ErrorKind::IsADirectory);
-        return Err(StoreError::Io {
-            doing: "cannot write: the path names no file",
-            source,
-        });
-    };
-    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
-    let unique = format!(
-        ".{}.{}-{nth}.tmp",
-        name.to_string_lossy(),
-        std::process::id()
-    );
-    Ok(folder_of(path).join(unique))
+    files::replace(path, |file| encode(run, file))
 }
 
 /// A column of the file.
@@ -326,6 +274,9 @@ fn encode_column(
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
     use super::*;

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::detect::TRANSIENT_STEPS;
+use crate::files;
 use crate::ingest::follow::{Last, Mark};
 use crate::plan::Action;
 use crate::watch::{Change, Hang, News, Seen};
@@ -175,12 +176,8 @@ impl Ledger {
 
     /// Writes the ledger: the old one stands until the new one is whole.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        serde_json::to_writer(&mut file, self)?;
-        file.flush()?;
-        file.persist(path).map_err(|e| e.error)?;
-        Ok(())
+        let text = serde_json::to_vec(self)?;
+        files::replace(path, |file| file.write_all(&text))
     }
 
     /// Rows before a place are gone; so are the oldest of too many entries.

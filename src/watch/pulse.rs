@@ -38,22 +38,15 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    pub(super) fn of(
-        d: Option<&Diagnosis>,
-        run: &Run,
-        before: Before,
-        ledger: &Ledger,
-        waited: Option<f64>,
-    ) -> Self {
+    pub(super) fn of(d: &Diagnosis, before: Before, ledger: &Ledger, waited: Option<f64>) -> Self {
+        let run = &d.run;
         let place = last_place(run, before);
         let last = |name: &str| {
             let column = run.column(name)?;
             let rows = run.attempts.last()?.rows.clone();
             rows.rev().find_map(|row| column.get(row))
         };
-        let incidents: Vec<_> = d.map_or(Vec::new(), |d| {
-            d.incidents.iter().map(|x| x.incident.clone()).collect()
-        });
+        let incidents: Vec<_> = d.incidents.iter().map(|x| x.incident.clone()).collect();
         let loss = last("loss");
         let mut out = Self {
             last_step: place.step,

@@ -232,7 +232,7 @@ fn the_pulse_of_a_run() {
     watcher.advance(&run, before, Came::Now(0.0));
     let d = diagnose(run, &rules, &Given::default());
     watcher.look(&d, before);
-    let pulse = watcher.pulse(Some(&d), &d.run, before, 9.0);
+    let pulse = watcher.pulse(&d, before, 9.0);
     assert_eq!((pulse.last_step, pulse.attempt), (600, 3));
     assert_eq!(pulse.loss, Some(loss[599]));
     assert_eq!(pulse.grad_norm, None);

@@ -263,9 +263,11 @@ impl<'a> Post<'a> {
         let ended = self.ended();
         // A delivery notes its trouble before it ends.
         self.say_trouble(ledger);
-        let failed = ended.iter().filter(|(_, status)| !status.success());
-        for (due, status) in failed.filter(|(due, _)| due.channel != Channel::Webhook) {
-            say(&failure(due, *status));
+        for text in ended
+            .iter()
+            .filter_map(|(due, status)| failure(due, *status))
+        {
+            say(&text);
         }
         let mut done: Vec<Due> = ended.into_iter().map(|(due, _)| due).collect();
         for due in &ledger.due {
@@ -372,17 +374,18 @@ fn about(due: &Due) -> String {
     format!("incident {id}")
 }
 
-/// That a delivery failed, which happens once: a command that failed may have done its work.
-fn failure(due: &Due, status: ExitStatus) -> String {
+/// That a command failed, which happens once: it may have done its work. A webhook has noted its own trouble.
+fn failure(due: &Due, status: ExitStatus) -> Option<String> {
     let option = match due.channel {
         Channel::Incident => "--on-incident",
         Channel::Update => "--on-update",
-        Channel::Webhook => "--webhook",
+        Channel::Webhook => return None,
     };
-    format!(
+    let text = format!(
         "{}: the command of {option} failed ({status}); it is not tried again",
         about(due)
-    )
+    );
+    (!status.success()).then_some(text)
 }
 
 /// What ends the watch from the keyboard does not end the delivery.

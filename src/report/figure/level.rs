@@ -1,6 +1,6 @@
 //! The level that detection measured an incident against, and what it allows.
 
-use crate::detect::{Incident, Level, along, level_before};
+use crate::detect::{Incident, Level, level_before, norms};
 use crate::run::Run;
 
 /// Half the width of a band in robust standard deviations: rows beyond never enter the level (detect/scan.rs).
@@ -68,9 +68,7 @@ fn norm_level(run: &Run, i: &Incident) -> Option<Level> {
     /// Rows that a level rests on (detect/scan.rs).
     const ROWS: usize = 128;
     let attempt = run.attempts.get(i.attempt as usize)?;
-    let mut norms = along(run, attempt, "grad_norm", &|v| (v > 0.0).then(|| v.log10()));
-    // Norms of neighbouring steps are related by nature: that is no smoothing.
-    norms.memory = 0.0;
+    let mut norms = norms(run, attempt);
     let end = norms.rows.partition_point(|r| *r < i.onset_row);
     let begin = end.saturating_sub(ROWS);
     norms.x = norms.x[begin..end].to_vec();

@@ -6,7 +6,7 @@ use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::features::feature;
 use crate::report::figure::Figure;
 use crate::report::html::escape::esc;
-use crate::report::html::plan::{self, capital, row};
+use crate::report::html::plan::{self, row};
 use crate::report::html::{plot, stack_name};
 use crate::report::words;
 use crate::rules::Finding;
@@ -24,7 +24,7 @@ pub(super) fn section(out: &mut String, d: &Diagnosis, x: &Diagnosed, figure: Op
         "<section class=\"incident{again}\" id=\"incident-{0}\" aria-labelledby=\"incident-{0}-h\">\n<h2 \
          id=\"incident-{0}-h\">{1}</h2>\n<dl class=\"answer\">",
         x.id,
-        esc(&capital(&words::title(x)))
+        esc(&words::capital(&words::title(x)))
     );
     row(out, "When", &words::when(d, x));
     if let Some(id) = x.same_as {
@@ -82,10 +82,7 @@ fn pictures(out: &mut String, x: &Diagnosed, name: &str, f: &Figure) {
 fn evidence(out: &mut String, x: &Diagnosed, name: &str, f: Option<&Figure>) {
     let leading: Vec<&str> = x.verdict.leading().take(2).map(|(c, _)| c).collect();
     for (n, cause) in leading.iter().enumerate() {
-        let of_cause = || x.verdict.evidence.iter().filter(|f| f.cause == *cause);
-        let speaks: Vec<&Finding> = of_cause()
-            .filter(|f| (f.ratio - 1.0).abs() > 1e-9)
-            .collect();
+        let speaks = words::speaking(&x.verdict, cause);
         if speaks.is_empty() || (n > 0 && x.verdict.outcome == Outcome::Decided) {
             continue;
         }

@@ -127,17 +127,9 @@ pub(super) fn costs(out: &mut String, p: &Plan) {
     for (way, text) in &lines {
         let label = match *way {
             "" => "Assumed".to_owned(),
-            way => capital(way),
+            way => words::capital(way),
         };
         row(out, &esc(&label), text);
     }
     out.push_str("</dl>\n");
-}
-
-/// The same with a capital letter.
-pub(super) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
 }

@@ -6,9 +6,8 @@ use crate::detect::Incident;
 use crate::diagnosis::{Diagnosed, Diagnosis};
 use crate::report::figure::Figure;
 use crate::report::html::escape::esc;
-use crate::report::html::plan::capital;
 use crate::report::html::plot;
-use crate::report::words::{self, span};
+use crate::report::words::{self, capital, span};
 use crate::verdict::Outcome;
 
 /// Incidents in the table.

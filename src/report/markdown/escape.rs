@@ -51,7 +51,7 @@ fn longest_run(text: &str) -> usize {
 }
 
 /// Text between tags of HTML, where Markdown does not reach.
-pub(super) fn html(text: &str) -> String {
+pub(in crate::report) fn html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
